@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use results::metric;
 
-use super::printed::{self, Printed};
+use super::printed;
 
 /// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,22 +17,6 @@ pub(super) enum LineUse {
     Unknown,
 }
 
-/// The distribution that the following lines show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Block {
-    Latency,
-    ServiceTime,
-}
-
-impl Block {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::ServiceTime => "service_time",
-        }
-    }
-}
-
 /// A report as far as it has been read.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -42,8 +26,6 @@ pub(super) struct Report {
     pub(super) duration: Option<String>,
     /// Values by the names of their metrics.
     pub(super) values: BTreeMap<String, f64>,
-    /// Rounded values, which finer ones may replace.
-    rounded: BTreeMap<String, Printed>,
     /// Whether its rows have the smallest value as well, as wrk-cmm's do.
     pub(super) has_min: bool,
     /// Whether it has lines that only wrk2 prints.
@@ -51,7 +33,8 @@ pub(super) struct Report {
     has_header: bool,
     /// Whether the row of latencies says that there were none.
     has_no_samples: bool,
-    block: Option<Block>,
+    /// The metric whose distribution the next lines show.
+    distribution: Option<&'static str>,
 }
 
 /// The start of a report: duration and URL of its first line.
@@ -68,7 +51,7 @@ pub(super) fn start(line: &str) -> Option<Report> {
 
 /// Whether a report whose first line is missing may start here.
 pub(super) fn starts_without_first_line(line: &str) -> bool {
-    threads_and_connections(line).is_some() || line.starts_with(HEADER)
+    parts(THREADS.0, line).is_some() || line.starts_with(HEADER)
 }
 
 /// Whether a line looks like part of a report, wherever it is.
@@ -86,89 +69,121 @@ pub(super) fn looks_like_a_part(line: &str) -> bool {
 
 const HEADER: &str = "Thread Stats ";
 
-/// Rows of the table of times, and the prefixes of their metrics.
-const ROWS: [(&str, &str); 5] = [
-    ("Latency", "latency"),
-    ("Connect", "connect"),
-    ("TLS", "tls"),
-    ("TTFB", "first_byte"),
-    ("TTLB", "last_byte"),
+/// Reads a number; `None` if it is not one, or cut off.
+type Number = fn(&str) -> Option<f64>;
+
+/// The form of a line, and in place of each `{}` a metric.
+type Form = (&'static str, &'static [(&'static str, Number)]);
+
+const THREADS: Form = (
+    "{} threads and {} connections",
+    &[("threads", printed::whole), ("connections", printed::whole)],
+);
+
+/// wrk's counters.
+const ERRORS: Form = (
+    "Socket errors: connect {}, read {}, write {}, timeout {}",
+    &[
+        ("errors_connect", printed::whole),
+        ("errors_read", printed::whole),
+        ("errors_write", printed::whole),
+        ("errors_timeout", printed::whole),
+    ],
+);
+
+const LAST: Form = (
+    "Transfer/sec:{}",
+    &[(metric::BYTES_PER_SEC, printed::bytes)],
+);
+
+const FORMS: [Form; 6] = [
+    THREADS,
+    ERRORS,
+    LAST,
+    (
+        "{} requests in {}, {} read",
+        &[
+            (metric::REQUESTS, printed::whole),
+            (metric::DURATION_US, printed::time_us),
+            (metric::BYTES, printed::bytes),
+        ],
+    ),
+    (
+        "Non-2xx or 3xx responses:{}",
+        &[(metric::STATUSES_OVER_399, printed::whole)],
+    ),
+    (
+        "Requests/sec:{}",
+        &[(metric::REQUESTS_PER_SEC, printed::decimal)],
+    ),
 ];
 
-/// wrk's counters, and their metrics.
-const ERRORS: [(&str, &str); 4] = [
-    ("connect", "errors_connect"),
-    ("read", "errors_read"),
-    ("write", "errors_write"),
-    ("timeout", "errors_timeout"),
+/// Rows of the table of times, the prefixes of their metrics, the unit at the end of these, and
+/// what their cells are.
+const ROWS: [(&str, &str, &str, Number); 6] = [
+    ("Latency", "latency", "_us", printed::time_us),
+    ("Connect", "connect", "_us", printed::time_us),
+    ("TLS", "tls", "_us", printed::time_us),
+    ("TTFB", "first_byte", "_us", printed::time_us),
+    ("TTLB", "last_byte", "_us", printed::time_us),
+    ("Req/Sec", "thread_rate", "", printed::metric),
 ];
 
-/// Up to here, the ticks of wrk2's spectrum are exact in the six decimals that it prints.
-const LAST_EXACT_TICK: u32 = 984_375;
+/// What other lines of a report begin and end with. wrk2's spectrum says again, in other steps,
+/// what the distribution above it does.
+const IGNORED: [(&str, &str); 6] = [
+    ("Thread calibration:", ""),
+    ("Detailed Percentile spectrum:", ""),
+    ("Value ", "1/(1-Percentile)"),
+    ("#[", "]"),
+    ("---", "---"),
+    ("", ", so there is no latency to show"),
+];
 
 impl Report {
     /// Whether a line that may start a report starts another one.
     pub(super) fn has(&self, line: &str) -> bool {
-        if line.starts_with(HEADER) {
-            self.has_header
-        } else {
-            self.has_header || self.values.contains_key("threads")
-        }
+        let has_threads = || self.values.contains_key("threads");
+        self.has_header || !line.starts_with(HEADER) && has_threads()
     }
 
     /// Reads the next line, and says whether it belongs to the report.
     pub(super) fn take(&mut self, line: &str) -> LineUse {
-        if let Some((threads, connections)) = threads_and_connections(line) {
-            self.put("threads", threads);
-            self.put("connections", connections);
-            return LineUse::Taken;
-        }
-        if line.starts_with(HEADER) {
-            self.has_header = true;
-            self.has_min = line.split_whitespace().any(|word| word == "Min");
-            return LineUse::Taken;
-        }
-        if let Some(rest) = line.strip_prefix("Transfer/sec:") {
-            let Some(rate) = printed::bytes(rest.trim()) else {
-                return LineUse::Unknown;
-            };
-            self.put(metric::BYTES_PER_SEC, rate.value);
-            return LineUse::Last;
-        }
-        let taken = self.title(line) || self.row(line) || self.total(line) || self.footer(line);
-        if taken || self.percentile(line) || self.tick(line) {
-            LineUse::Taken
-        } else {
-            LineUse::Unknown
+        let taken = self.title(line)
+            || self.row(line)
+            || FORMS.iter().any(|form| self.form(form, line))
+            || self.percentile(line);
+        match taken {
+            true if parts(LAST.0, line).is_some() => LineUse::Last,
+            true => LineUse::Taken,
+            false => LineUse::Unknown,
         }
     }
 
     /// Why a complete report is not a measurement.
     pub(super) fn failure(&self) -> Option<String> {
-        let missing = [metric::REQUESTS, metric::REQUESTS_PER_SEC]
-            .into_iter()
-            .find(|name| !self.values.contains_key(*name));
-        match missing {
-            Some(metric::REQUESTS) => {
-                Some("the line with the number of requests is missing".to_owned())
-            }
-            Some(_) => Some("the line Requests/sec is missing".to_owned()),
-            None if self.values[metric::REQUESTS] == 0.0 => Some("nothing was answered".to_owned()),
-            None => None,
-        }
+        let why = match (
+            self.values.get(metric::REQUESTS),
+            self.values.get(metric::REQUESTS_PER_SEC),
+        ) {
+            (None, _) => "the line with the number of requests is missing",
+            (_, None) => "the line Requests/sec is missing",
+            (Some(0.0), _) => "nothing was answered",
+            _ => return None,
+        };
+        Some(why.to_owned())
     }
 
     /// Completes the values once the whole report has been read.
     pub(super) fn finish(&mut self) {
         // Lines that wrk omits when they would show zero.
-        let errors = ERRORS.map(|(_, name)| *self.values.entry(name.to_owned()).or_insert(0.0));
-        self.put(metric::ERRORS, errors.iter().sum());
+        let errors = ERRORS.1.iter();
+        let errors = errors.map(|(name, _)| *self.values.entry((*name).to_owned()).or_default());
+        let errors = errors.sum();
+        self.put(metric::ERRORS, errors);
         self.put(metric::STATUSES_OVER_399, 0.0);
-        let nothing = self
-            .values
-            .get(metric::REQUESTS)
-            .is_none_or(|requests| *requests == 0.0);
-        if self.has_no_samples || nothing {
+        let requests = self.values.get(metric::REQUESTS).copied();
+        if self.has_no_samples || requests.unwrap_or_default() == 0.0 {
             // Without samples, zeros are printed.
             self.values.retain(|name, _| {
                 !name.starts_with("latency_") && !name.starts_with("service_time_")
@@ -176,255 +191,124 @@ impl Report {
         }
     }
 
-    /// Reads a line without numbers; `false` if it is none of the known ones.
+    /// Reads a line without values; `false` if it is none of the known ones.
     fn title(&mut self, line: &str) -> bool {
+        self.is_of_wrk2 |=
+            line.starts_with("Thread calibration:") || line.contains("(HdrHistogram");
+        if line.starts_with(HEADER) {
+            self.has_header = true;
+            self.has_min = line.contains(" Min ");
+            return true;
+        }
         if let Some(kind) = line.strip_prefix("Latency Distribution") {
-            self.is_of_wrk2 |= kind.contains("HdrHistogram");
-            self.block = Some(match kind.contains("Uncorrected") {
-                true => Block::ServiceTime,
-                false => Block::Latency,
+            self.distribution = Some(match kind.contains("Uncorrected") {
+                true => "service_time",
+                false => "latency",
             });
             return true;
         }
-        let is_calibration = line.starts_with("Thread calibration:");
-        self.is_of_wrk2 |= is_calibration;
-        let is_rule = line.len() >= 3 && line.bytes().all(|b| b == b'-');
-        is_rule
-            || is_calibration
-            || line == "Detailed Percentile spectrum:"
-            || line.ends_with(", so there is no latency to show")
-            || (line.starts_with("Value ") && line.ends_with("1/(1-Percentile)"))
-            || line.starts_with("#[Buckets")
+        let mut ignored = IGNORED.iter();
+        ignored.any(|(start, end)| line.starts_with(start) && line.ends_with(end))
+            || self.distribution.is_some() && is_tick(line)
     }
 
-    /// Reads a row of the table of times.
+    /// Reads a row of the table of times. A cell that is not understood is left out.
     fn row(&mut self, line: &str) -> bool {
-        let Some((label, rest)) = line.split_once(char::is_whitespace) else {
+        let row = ROWS.iter().find_map(|(label, of, unit, read)| {
+            let cells = printed::cells(line.strip_prefix(label)?)?;
+            Some((*of, *unit, *read, cells))
+        });
+        let Some((of, unit, read, cells)) = row else {
             return false;
         };
-        let is_rate = label == "Req/Sec";
-        let of = match ROWS.iter().find(|(name, _)| *name == label) {
-            Some((_, of)) => *of,
-            None if is_rate => "thread_rate",
-            None => return false,
-        };
-        let Some(cells) = printed::cells(rest) else {
-            return false;
-        };
-        let [avg, stdev, max, middle @ .., share] = cells.as_slice() else {
-            return false;
-        };
-        let min = match (middle, self.has_min) {
-            ([], false) => None,
-            ([min], true) => Some(*min),
+        let (avg, max, min, share) = match (cells.as_slice(), self.has_min) {
+            ([avg, _, max, share], false) => (*avg, *max, None, *share),
+            ([avg, _, max, min, share], true) => (*avg, *max, Some(*min), *share),
             _ => return false,
         };
-        let no_samples = avg.contains("nan")
-            || share.contains("nan")
-            || (*share == "0.00%"
-                && [avg, stdev, max]
-                    .iter()
-                    .all(|cell| cell.starts_with("0.00")));
-        if no_samples {
+        let is_zero = |cell: &&str| cell.starts_with("0.00");
+        if avg.contains("nan") || share.contains("nan") || cells.iter().all(is_zero) {
             self.has_no_samples |= of == "latency";
             return true;
         }
-        let unit = if is_rate { "" } else { "_us" };
-        let read = if is_rate {
-            printed::metric
-        } else {
-            printed::time_us
-        };
-        let mut understood = true;
         let columns = [
-            ("mean", Some(*avg)),
-            ("stdev", Some(*stdev)),
-            ("max", Some(*max)),
+            ("mean", Some(avg)),
+            ("stdev", Some(cells[1])),
+            ("max", Some(max)),
             ("min", min),
         ];
-        for (what, cell) in columns {
-            let Some(cell) = cell else { continue };
-            match read(cell) {
-                Some(number) => self.put_rounded(format!("{of}_{what}{unit}"), number),
-                None => understood = false,
+        let columns = columns
+            .into_iter()
+            .filter_map(|(what, cell)| Some((what, cell?)));
+        let mut found: Vec<(String, Option<f64>)> = columns
+            .map(|(what, cell)| (format!("{of}_{what}{unit}"), read(cell)))
+            .collect();
+        let share = share.strip_suffix('%').and_then(printed::decimal);
+        found.push((format!("{of}_within_stdev_percent"), share));
+        for (name, value) in &found {
+            if let Some(value) = value {
+                self.put(name, *value);
             }
         }
-        match share
-            .strip_suffix('%')
-            .and_then(|share| printed::decimal(share, 2))
-        {
-            Some(share) => self.put(&format!("{of}_within_stdev_percent"), share),
-            None => understood = false,
-        }
-        understood
+        found.iter().all(|(_, value)| value.is_some())
     }
 
-    /// Reads a line below the table.
-    fn total(&mut self, line: &str) -> bool {
-        let known = requests_and_bytes(line)
-            .or_else(|| socket_errors(line))
-            .or_else(|| {
-                let count = line.strip_prefix("Non-2xx or 3xx responses:")?;
-                Some(vec![(
-                    metric::STATUSES_OVER_399,
-                    printed::whole(count.trim())?,
-                )])
-            })
-            .or_else(|| {
-                let rate = line.strip_prefix("Requests/sec:")?;
-                Some(vec![(
-                    metric::REQUESTS_PER_SEC,
-                    printed::decimal(rate.trim(), 2)?,
-                )])
-            });
-        let is_known = known.is_some();
-        for (name, value) in known.into_iter().flatten() {
-            self.put(name, value);
-        }
-        is_known
-    }
-
-    /// Reads a line below wrk2's spectrum, in milliseconds with three decimals.
-    fn footer(&mut self, line: &str) -> bool {
-        let Some(inner) = line
-            .strip_prefix("#[")
-            .and_then(|rest| rest.strip_suffix(']'))
-        else {
-            return false;
+    /// Reads a line of this form.
+    fn form(&mut self, (form, metrics): &Form, line: &str) -> bool {
+        let read = || -> Option<Vec<f64>> {
+            let parts = parts(form, line)?.into_iter().zip(*metrics);
+            parts.map(|(part, (_, read))| read(part)).collect()
         };
-        let Some(of) = self.block.map(Block::name) else {
-            return false;
-        };
-        let mut names = Vec::new();
-        for part in inner.split(',') {
-            let Some((name, value)) = part.split_once('=') else {
-                return false;
-            };
-            let (name, value) = (name.trim(), value.trim());
-            match name {
-                "Mean" | "StdDeviation" | "Max" => {
-                    let Some(value_ms) = printed::decimal(value, 3) else {
-                        // `-nan`, if there are no samples.
-                        return value.contains("nan");
-                    };
-                    let what = match name {
-                        "Mean" => "mean",
-                        "StdDeviation" => "stdev",
-                        _ => "max",
-                    };
-                    names.push((format!("{of}_{what}_us"), value_ms * 1e3));
-                }
-                "Total count" if printed::whole(value).is_some() => {}
-                _ => return false,
-            }
+        let values = read();
+        for ((name, _), value) in metrics.iter().zip(values.iter().flatten()) {
+            self.put(name, *value);
         }
-        for (name, value_us) in names {
-            self.put_finer(name, value_us);
-        }
-        true
+        values.is_some()
     }
 
     /// Reads a row of a distribution: `99.999%    6.82ms`.
     fn percentile(&mut self, line: &str) -> bool {
-        let Some((percent, value)) = line.split_once('%') else {
-            return false;
+        let read = || {
+            let (percent, value) = line.split_once('%')?;
+            let is_number = percent.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            let percent: f64 = percent.parse().ok().filter(|_| is_number)?;
+            let name = metric::percentile(self.distribution?, percent);
+            (percent <= 100.0).then_some((name, printed::time_us(value.trim())?))
         };
-        let Some(of) = self.block.map(Block::name) else {
-            return false;
-        };
-        let is_number = percent.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let percent = percent
-            .parse()
-            .ok()
-            .filter(|percent| is_number && *percent <= 100.0);
-        match (percent, printed::time_us(value.trim())) {
-            (Some(percent), Some(value)) => {
-                self.put_rounded(metric::percentile(of, percent), value);
-                true
-            }
-            _ => false,
+        let found = read();
+        if let Some((name, value_us)) = &found {
+            self.put(name, *value_us);
         }
-    }
-
-    /// Reads a row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples up to
-    /// it.
-    fn tick(&mut self, line: &str) -> bool {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [value_ms, fraction, count, inverse] = words.as_slice() else {
-            return false;
-        };
-        let Some(of) = self.block.map(Block::name) else {
-            return false;
-        };
-        let (Some(value_ms), Some(fraction_value)) =
-            (printed::decimal(value_ms, 3), printed::decimal(fraction, 6))
-        else {
-            return false;
-        };
-        let is_row = printed::whole(count).is_some()
-            && (*inverse == "inf" || printed::decimal(inverse, 2).is_some());
-        if !is_row || fraction_value > 1.0 {
-            return false;
-        }
-        let millionths = (fraction_value * 1e6).round() as u32;
-        let is_exact = millionths <= LAST_EXACT_TICK || millionths == 1_000_000;
-        if is_exact && *count != "0" {
-            let percent = f64::from(millionths) / 1e4;
-            self.put_finer(metric::percentile(of, percent), value_ms * 1e3);
-        }
-        true
+        found.is_some()
     }
 
     /// Sets a value, unless the metric already has one.
     fn put(&mut self, name: &str, value: f64) {
         self.values.entry(name.to_owned()).or_insert(value);
     }
-
-    fn put_rounded(&mut self, name: String, number: Printed) {
-        self.rounded.entry(name.clone()).or_insert(number);
-        self.values.entry(name).or_insert(number.value);
-    }
-
-    /// Replaces a value by the same one with more digits. If they disagree, the printed one stays,
-    /// because people read it first.
-    fn put_finer(&mut self, name: String, value: f64) {
-        match self.rounded.remove(&name) {
-            Some(shown) if shown.agrees_with(value) => {
-                self.values.insert(name, value);
-            }
-            Some(_) => {}
-            None => {
-                self.values.entry(name).or_insert(value);
-            }
-        }
-    }
 }
 
-/// `2 threads and 10 connections`.
-fn threads_and_connections(line: &str) -> Option<(f64, f64)> {
-    let (threads, rest) = line.split_once(" threads and ")?;
-    let connections = rest.strip_suffix(" connections")?;
-    Some((printed::whole(threads)?, printed::whole(connections)?))
-}
-
-/// `82644 requests in 3.02s, 11.82MB read`.
-fn requests_and_bytes(line: &str) -> Option<Vec<(&'static str, f64)>> {
-    let (requests, rest) = line.split_once(" requests in ")?;
-    let (duration, bytes) = rest.strip_suffix(" read")?.split_once(", ")?;
-    Some(vec![
-        (metric::REQUESTS, printed::whole(requests)?),
-        (metric::DURATION_US, printed::time_us(duration)?.value),
-        (metric::BYTES, printed::bytes(bytes)?.value),
-    ])
-}
-
-/// `Socket errors: connect 0, read 4, write 15237, timeout 0`.
-fn socket_errors(line: &str) -> Option<Vec<(&'static str, f64)>> {
-    let mut errors = Vec::new();
-    let mut parts = line.strip_prefix("Socket errors:")?.split(',');
-    for (word, name) in ERRORS {
-        let count = parts.next()?.trim().strip_prefix(word)?;
-        errors.push((name, printed::whole(count.trim())?));
+/// What a line has in place of each `{}` of a form.
+fn parts<'l>(form: &str, line: &'l str) -> Option<Vec<&'l str>> {
+    let mut literals = form.split("{}");
+    let mut rest = line.strip_prefix(literals.next()?)?;
+    let mut parts = Vec::new();
+    for literal in literals {
+        // There is nothing after the last part.
+        let (part, after) = match literal {
+            "" => (rest, ""),
+            literal => rest.split_once(literal)?,
+        };
+        parts.push(part.trim());
+        rest = after;
     }
-    parts.next().is_none().then_some(errors)
+    rest.is_empty().then_some(parts)
+}
+
+/// Whether a line is a row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples
+/// up to it, and `inf` or a number.
+fn is_tick(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_number = |word: &str| word == "inf" || word.bytes().all(|b| b"0123456789.".contains(&b));
+    words.len() == 4 && words.into_iter().all(is_number)
 }
