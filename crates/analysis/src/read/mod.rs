@@ -299,69 +299,31 @@ struct DocumentFields {
     runs: Option<IgnoredAny>,
     /// Written by `table --format json`.
     cells: Option<IgnoredAny>,
-    columns: Option<IgnoredAny>,
     /// Written by `compare --format json`.
     comparisons: Option<IgnoredAny>,
 }
 
-impl DocumentFields {
-    /// Whether it was made from runs but does not contain them.
-    fn is_derived(&self) -> bool {
-        self.is_not_a_run() && self.comparisons.is_some()
-    }
-
-    /// Whether it contains a table of runs.
-    fn is_table(&self) -> bool {
-        let has_cells = self.cells.is_some() && self.columns.is_some();
-        self.is_not_a_run() && (self.runs.is_some() || has_cells)
-    }
-
-    fn is_not_a_run(&self) -> bool {
-        self.cell.is_none() && self.plan.is_none() && self.requests.is_none()
-    }
-}
-
-/// A JSON document: a result of wrkbench, a trial of a sweep, the object of json.lua, or a table of
-/// runs.
+/// A JSON document: a result of wrkbench, a trial of a sweep, or the object of json.lua.
 fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
     let bytes = text.as_bytes();
     let head: DocumentFields = serde_json::from_slice(bytes)
         .map_err(|error| not_understood(path, &format!("not one whole JSON document: {error}")))?;
-    match head {
-        head if head.is_derived() => Err(ReadError::Derived {
+    let is_run = head.cell.is_some() || head.plan.is_some() || head.requests.is_some();
+    if !is_run && (head.runs.is_some() || head.cells.is_some() || head.comparisons.is_some()) {
+        return Err(ReadError::Derived {
             path: path.to_owned(),
-        }),
-        head if head.is_table() => of_table(bytes, path),
-        DocumentFields {
-            schema_version: Some(_),
-            cell: Some(_),
-            ..
-        } => saved::read_trial(bytes, path).map(Reading::from),
-        DocumentFields {
-            schema_version: Some(_),
-            ..
-        } => saved::read(bytes, path).map(Reading::from),
-        DocumentFields {
-            requests: Some(_), ..
-        } => of_object(text, path).map(Reading::from),
-        _ => Err(not_understood(
+        });
+    }
+    match head.schema_version {
+        Some(_) if head.cell.is_some() => saved::read_trial(bytes, path),
+        Some(_) => saved::read(bytes, path),
+        None if head.requests.is_some() => of_object(text, path),
+        None => Err(not_understood(
             path,
             "JSON, but neither a result of wrkbench nor of json.lua",
         )),
     }
-}
-
-fn of_table(bytes: &[u8], path: &Path) -> Result<Reading, ReadError> {
-    let runs = rows::of_document(bytes, &path.display().to_string());
-    let observations =
-        runs.map_err(|error| not_understood(path, &format!("not a table of runs: {error}")))?;
-    if observations.is_empty() {
-        return Err(not_understood(path, "a table without runs"));
-    }
-    Ok(Reading {
-        observations,
-        ..Reading::default()
-    })
+    .map(Reading::from)
 }
 
 /// Decodes UTF-16 with a byte order mark, else UTF-8. Invalid sequences become replacement
@@ -429,6 +391,19 @@ fn of_text(text: &str, path: &Path) -> Option<Reading> {
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {
     files::read(path, MAX_FILE_BYTES).map_err(|error| unreadable(path, error))
+}
+
+/// Limit on notes of one kind.
+const NOTES_MAX: usize = 20;
+
+/// The notes, or the first ones and how many there are `more`, in words.
+fn limited(mut notes: Vec<String>, more: &str) -> Vec<String> {
+    let surplus = notes.len().saturating_sub(NOTES_MAX);
+    if surplus > 0 {
+        notes.truncate(NOTES_MAX);
+        notes.push(format!("{surplus} {more}"));
+    }
+    notes
 }
 
 /// A line of a text as messages quote it: on one line, and shortened if it is long.

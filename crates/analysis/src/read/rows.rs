@@ -1,13 +1,9 @@
-//! Rows of tables as runs: published Markdown tables, and the tables that `table` and `report`
-//! write.
+//! Rows of tables as runs: published tables, and the ones that `table` writes.
 
 use std::collections::BTreeMap;
 
-use results::Setting;
-use serde::Deserialize;
-
 use crate::observation::Form;
-use results::{Metric, metric};
+use results::{Metric, Setting, metric};
 
 use crate::{Observation, Origin};
 
@@ -19,8 +15,6 @@ const COLUMNS_MAX: usize = 500;
 pub(super) struct Columns {
     kinds: Vec<Kind>,
     titles: Vec<String>,
-    /// Whether there is a row for each run and metric, as in `report --format csv`.
-    has_row_per_metric: bool,
 }
 
 /// What a column contains.
@@ -34,11 +28,7 @@ enum Kind {
     Target,
     Run,
     Failure,
-    /// Name of the metric in the row.
-    Metric,
-    /// Value of that metric.
-    Value,
-    /// Which values are lower bounds: their names, or whether that of the row is one.
+    /// The names of the values that are lower bounds.
     LowerBounds,
     Ignored,
 }
@@ -46,8 +36,6 @@ enum Kind {
 #[derive(Debug)]
 pub(super) enum Row {
     Run(Box<Observation>),
-    /// Another value of the run above.
-    More,
     /// An average of other rows.
     Average(Box<Average>),
     /// A measure of spread of other rows.
@@ -56,23 +44,13 @@ pub(super) enum Row {
     NotUnderstood(String),
 }
 
-/// An average as a table prints it.
-#[derive(Debug)]
+/// A row as a table prints it, which may be an average of others.
+#[derive(Debug, Default)]
 pub(super) struct Average {
-    /// The averages, with the names of the runs that they are made from.
+    /// The values, with the names of the runs that they are made from.
     pub(super) run: Observation,
     /// Value of a step of the last printed digit, by metric.
     steps: BTreeMap<String, f64>,
-}
-
-/// A row as far as it has been read.
-#[derive(Debug, Default)]
-struct Parts {
-    run: Observation,
-    steps: BTreeMap<String, f64>,
-    metric: Option<String>,
-    value: Option<f64>,
-    is_lower_bound: bool,
 }
 
 impl Columns {
@@ -83,12 +61,8 @@ impl Columns {
         }
         let titles: Vec<String> = titles.iter().map(|title| unescaped(title)).collect();
         let plain: Vec<String> = titles.iter().map(|title| title.to_lowercase()).collect();
-        let has = |name: &str| plain.iter().any(|title| title == name);
-        let has_row_per_metric = has("metric") && has("value");
         // In our own tables, the columns before `run` name the run.
         let run_at = plain.iter().position(|title| title == "run");
-        // Tables that people write may have columns of these names, with another meaning.
-        let is_own = has_row_per_metric || run_at.is_some();
         let kind = |(at, title): (usize, &String)| match title.as_str() {
             "run" | "round" => Kind::Run,
             "failure" => Kind::Failure,
@@ -96,70 +70,48 @@ impl Columns {
             "target" | "server" | "url" | "host" | "framework" => Kind::Target,
             // The names of the rows often have no title.
             "" if at == 0 => Kind::Target,
-            "source" | "position" | "unit" if is_own => Kind::Ignored,
-            "lower_bounds" | "lower_bound" => Kind::LowerBounds,
-            "metric" if has_row_per_metric => Kind::Metric,
-            "value" if has_row_per_metric => Kind::Value,
-            _ if has_row_per_metric || run_at.is_some_and(|run| at < run) => Kind::Setting,
+            // Tables that people write may have columns of these names, with another meaning.
+            "source" | "position" if run_at.is_some() => Kind::Ignored,
+            "lower_bounds" => Kind::LowerBounds,
+            _ if run_at.is_some_and(|run| at < run) => Kind::Setting,
             title => kind_of_title(title),
         };
         let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
         let is_measured =
             |kind: &Kind| matches!(kind, Kind::Measured(name, _) if is_measured(name));
-        (has_row_per_metric || kinds.iter().any(is_measured)).then_some(Self {
-            kinds,
-            titles,
-            has_row_per_metric,
-        })
+        (kinds.iter().any(is_measured)).then_some(Self { kinds, titles })
     }
 
-    /// Reads a row. In a table with a row for each metric, the value is added to the run above if
-    /// it is the same.
-    pub(super) fn row(&self, cells: &[String], above: Option<&mut Observation>) -> Row {
+    /// Reads a row.
+    pub(super) fn row(&self, cells: &[String]) -> Row {
         let cells: Vec<String> = cells.iter().map(|cell| unescaped(cell)).collect();
-        let of_run = (self.kinds.iter().zip(&cells)).filter(|(kind, _)| **kind == Kind::Run);
-        // The first cell, or the number of the run, may say that the row is an average.
-        let summary = (cells.first().into_iter())
-            .chain(of_run.map(|(_, cell)| cell))
-            .find_map(|cell| summary(cell));
+        let is_name = |at: usize| at == 0 || self.kinds.get(at) == Some(&Kind::Run);
+        let names = (cells.iter().enumerate()).filter(|(at, _)| is_name(*at));
+        let summary = names.clone().find_map(|(_, cell)| summary(cell));
         if summary == Some(Summary::Spread) {
             return Row::Spread;
         }
-        let mut parts = Parts::default();
-        (parts.run.run, parts.run.form) = (1, Form::Table);
-        for (at, (kind, cell)) in self.kinds.iter().zip(&cells).enumerate() {
-            let is_one = at == 0 || *kind == Kind::Run;
-            let says_so = is_one && self::summary(cell).is_some();
-            let text = without_apostrophe(cell);
-            if !says_so && !self.read(&mut parts, at, text) && summary.is_none() {
+        let mut row = Average::default();
+        (row.run.run, row.run.form) = (1, Form::Table);
+        for (at, cell) in cells.iter().enumerate() {
+            let says_so = is_name(at) && self::summary(cell).is_some();
+            if !says_so && self.read(&mut row, at, cell).is_none() && summary.is_none() {
                 return Row::NotUnderstood(self.titles[at].clone());
             }
         }
-        let Parts { mut run, steps, .. } = parts;
         if summary.is_some() {
-            return Row::Average(Box::new(Average { run, steps }));
+            return Row::Average(Box::new(row));
         }
-        if self.has_row_per_metric {
-            let bound = parts.metric.clone().filter(|_| parts.is_lower_bound);
-            run.lower_bounds.extend(bound);
-            run.values.extend(parts.metric.zip(parts.value));
-            if let Some(above) = above.filter(|above| is_same(above, &run)) {
-                above.values.append(&mut run.values);
-                above.lower_bounds.append(&mut run.lower_bounds);
-                return Row::More;
-            }
-        }
-        complete(&mut run);
-        Row::Run(Box::new(run))
+        complete(&mut row.run);
+        Row::Run(Box::new(row.run))
     }
 
-    /// Reads a cell; `false` if it is not understood.
-    fn read(&self, parts: &mut Parts, at: usize, text: &str) -> bool {
-        let run = &mut parts.run;
+    /// Reads a cell; `None` if it is not understood.
+    fn read(&self, row: &mut Average, at: usize, text: &str) -> Option<()> {
+        let run = &mut row.run;
         let named = || Some(text.to_owned()).filter(|text| !text.is_empty());
-        match &self.kinds[at] {
+        match self.kinds.get(at)? {
             Kind::Ignored => {}
-            Kind::Metric => parts.metric = named(),
             Kind::Failure => run.failure = named(),
             Kind::Profile => run.profile = named(),
             Kind::Target => run.target = named(),
@@ -169,30 +121,22 @@ impl Columns {
             })),
             Kind::Run => {
                 let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
-                run.run = digits.parse().unwrap_or_default();
-                return run.run > 0;
+                run.run = digits.parse().ok().filter(|run| *run > 0)?;
             }
-            Kind::LowerBounds if self.has_row_per_metric => parts.is_lower_bound = text == "true",
             Kind::LowerBounds => {
                 let names = text.split_whitespace().map(str::to_owned);
                 run.lower_bounds.extend(names);
             }
-            Kind::Value | Kind::Measured(..) if ["", "-", "n/a", "null"].contains(&text) => {}
-            Kind::Value => {
-                parts.value = number(text).map(|(value, _)| value);
-                return parts.value.is_some();
-            }
+            Kind::Measured(..) if ["", "-", "n/a", "null"].contains(&text) => {}
             Kind::Measured(name, factor) => {
                 let at_least = text.strip_prefix(AT_LEAST).map(str::trim_start);
-                let Some((value, step)) = measured(at_least.unwrap_or(text), *factor) else {
-                    return false;
-                };
+                let (value, step) = measured(at_least.unwrap_or(text), *factor)?;
                 run.values.insert(name.clone(), value);
-                parts.steps.insert(name.clone(), step);
+                row.steps.insert(name.clone(), step);
                 run.lower_bounds.extend(at_least.map(|_| name.clone()));
             }
         }
-        true
+        Some(())
     }
 
     /// Number of cells in a row.
@@ -244,15 +188,6 @@ fn summary(cell: &str) -> Option<Summary> {
 
 /// Before a value that is a lower bound.
 const AT_LEAST: &str = ">=";
-
-/// Whether two rows with a metric each belong to the same run.
-fn is_same(above: &Observation, run: &Observation) -> bool {
-    let is_new = |name| !above.values.contains_key(name);
-    above.is_same_cell(run)
-        && above.run == run.run
-        && above.failure == run.failure
-        && run.values.keys().all(is_new)
-}
 
 /// Completes a run. Without values or without requests it has failed.
 fn complete(run: &mut Observation) {
@@ -356,15 +291,6 @@ fn is_measured(name: &str) -> bool {
         || name.starts_with("service_time_")
 }
 
-/// Removes the apostrophe that `report --format csv` puts before text that spreadsheets would take
-/// for a formula.
-fn without_apostrophe(text: &str) -> &str {
-    match text.strip_prefix('\'') {
-        Some(rest) if rest.starts_with(['=', '+', '-', '@']) => rest,
-        _ => text,
-    }
-}
-
 /// The text of a cell without Markdown's escapes and emphasis.
 fn unescaped(cell: &str) -> String {
     let mut text = String::with_capacity(cell.len());
@@ -460,97 +386,13 @@ fn separated_cells(line: &str, separator: char) -> Option<Vec<String>> {
     (!is_quoted).then_some(cells)
 }
 
-/// A document of `table --format json` or `report --format json`.
-#[derive(Deserialize)]
-struct TableDocument {
-    #[serde(default)]
-    cells: Vec<CellDocument>,
-    #[serde(default)]
-    runs: Vec<RunDocument>,
-}
-
-#[derive(Deserialize)]
-struct CellDocument {
-    #[serde(flatten)]
-    names: Names,
-    #[serde(default)]
-    runs: Vec<RunDocument>,
-}
-
-/// What names the runs of a cell, or a run.
-#[derive(Deserialize)]
-struct Names {
-    #[serde(default)]
-    settings: BTreeMap<String, String>,
-    profile: Option<String>,
-    target: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct RunDocument {
-    run: u32,
-    position: Option<u32>,
-    source: Option<String>,
-    failure: Option<String>,
-    #[serde(flatten)]
-    names: Names,
-    #[serde(default)]
-    values: BTreeMap<String, Option<f64>>,
-}
-
-/// Reads a document of `table --format json` or `report --format json`.
-///
-/// # Errors
-/// A description of what is wrong with it.
-pub(super) fn of_document(bytes: &[u8], source: &str) -> Result<Vec<Observation>, String> {
-    let document: TableDocument =
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let mut found = Vec::new();
-    for cell in &document.cells {
-        found.extend(cell.runs.iter().map(|run| of_run(run, &cell.names, source)));
-    }
-    found.extend(
-        document
-            .runs
-            .iter()
-            .map(|run| of_run(run, &run.names, source)),
-    );
-    Ok(found)
-}
-
-fn of_run(run: &RunDocument, names: &Names, source: &str) -> Observation {
-    let is_value = |value: &f64| value.is_finite() && *value >= 0.0;
-    let values = run.values.iter();
-    let values = values.filter_map(|(name, value)| Some((name.clone(), value.filter(is_value)?)));
-    let settings = names.settings.clone().into_iter();
-    let mut observation = Observation {
-        source: source.to_owned(),
-        form: Form::Table,
-        settings: settings
-            .map(|(factor, level)| Setting { factor, level })
-            .collect(),
-        profile: names.profile.clone(),
-        target: names.target.clone(),
-        run: run.run.max(1),
-        position: run.position,
-        values: values.collect(),
-        failure: run.failure.clone(),
-        ..Observation::default()
-    };
-    complete(&mut observation);
-    let from = run.source.as_ref();
-    let from = from.map(|source| Origin::new("run", run.run.to_string(), source));
-    observation.origins.extend(from);
-    observation
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
         let columns = Columns::of(&markdown_cells(titles))?;
-        match columns.row(&markdown_cells(row), None) {
+        match columns.row(&markdown_cells(row)) {
             Row::Run(run) => Some(run.values.into_iter().collect()),
             _ => None,
         }

@@ -406,26 +406,6 @@ fn runs_that_text_keeps_apart_are_averaged_by_the_parts_of_their_names_that_are_
     );
 }
 
-#[test]
-fn formats_that_report_writes_can_be_read() {
-    let folder = Folder::new();
-    let notes = folder.file_with("places.txt", PLACES);
-    // The runs do not contain which rounds were side by side in the notes.
-    let rows = |output: &Output| -> Vec<String> {
-        let lines = output.stdout.lines().filter(|line| line.starts_with('|'));
-        lines.map(str::to_owned).collect()
-    };
-    let expected = rows(&table(&[&notes, "--errors"]));
-    for format in ["csv", "json"] {
-        let arguments = ["report", &notes, "--format", format];
-        let written = Process::start(program(&arguments)).finish();
-        assert_eq!(written.code, Some(0), "{written:?}");
-        let runs = folder.file_with(&format!("runs.{format}"), &written.stdout);
-        let read = table(&[&runs, "--errors"]);
-        assert_eq!(rows(&read), expected, "{format}: {}", read.stderr);
-    }
-}
-
 /// The document of a fleet whose agents, one at each place, have made this run.
 fn of_fleet(result: &RunResult, places: &[&str]) -> String {
     let mut plan = result.plan.clone();

@@ -132,16 +132,15 @@ impl Tables {
             let cells = rows::cells(line, separator).filter(|it| it.len() == titles.len())?;
             let columns = Columns::of(&titles)?;
             // Other lines with commas are prose.
-            let is_row = || matches!(columns.row(&cells, None), Row::Run(_));
-            let is_table = titles.iter().any(|title| is_own_title(title)) || is_row();
+            let is_row = || matches!(columns.row(&cells), Row::Run(_));
+            let is_table = titles.iter().any(|title| results::Metric::is_name(title)) || is_row();
             is_table.then_some((*number, Table { columns, separator }))
         })
     }
 
     fn add_row(&mut self, number: usize, table: Table, cells: &[String]) {
         let index = self.names.len().saturating_sub(1);
-        let above = self.rows.last_mut().filter(|(_, table, _)| *table == index);
-        match table.columns.row(cells, above.map(|(_, _, run)| run)) {
+        match table.columns.row(cells) {
             Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
                 let note = format!("line {number}: a row without figures, skipped");
                 self.notes.push(note);
@@ -150,7 +149,7 @@ impl Tables {
             Row::Average(average) if self.averages.len() < AVERAGES_MAX => {
                 self.averages.push((number, index, *average));
             }
-            Row::More | Row::Average(_) | Row::Spread => {}
+            Row::Average(_) | Row::Spread => {}
             Row::NotUnderstood(column) => self.notes.push(format!(
                 "line {number}: the column {column:?} is not understood, skipped"
             )),
@@ -247,9 +246,4 @@ impl TableNames {
             run.settings.insert(0, Setting { factor, level });
         }
     }
-}
-
-/// Whether a title is one of our own tables'.
-fn is_own_title(title: &str) -> bool {
-    title == "metric" || results::Metric::is_name(title)
 }
