@@ -1,12 +1,13 @@
 //! A run that was given several times, in one form or in several, counts once.
 
+use std::collections::BTreeMap;
+
+use plan::RunPlan;
 use results::metric;
 
+use super::limited;
 use crate::resolution::rounding_us;
 use crate::{Form, Observation};
-
-/// Limit on notes of one kind.
-const NOTES_MAX: usize = 20;
 
 /// Times that must agree if both runs have them. Requests and their rate are not enough: at a fixed
 /// rate they are the same in every run.
@@ -28,142 +29,95 @@ const TIMES_MIN: usize = 2;
 /// time: one time must agree in addition.
 const TELLING_RATE: f64 = 1_000.0;
 
+/// Rates are printed with two decimals.
+const RATE_STEP: f64 = 0.006;
+
 /// Removes runs that were given before, or in a more complete form, with a note for each.
 pub(super) fn drop_copies<'a>(
     groups: impl Iterator<Item = &'a mut Vec<Observation>>,
 ) -> Vec<String> {
     let mut groups: Vec<&mut Vec<Observation>> = groups.collect();
-    let mut known: Vec<Figures> = groups
-        .iter()
+    let mut known: Vec<(f64, (Form, usize), &Observation)> = (groups.iter())
         .flat_map(|runs| runs.iter())
         .enumerate()
-        .filter_map(|(order, run)| Figures::of(run, order))
+        .filter_map(|(at, run)| Some((rate(run)?, (run.form, at), run)))
         .collect();
-    known.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    known.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // For each run, by its position, the source of its original.
+    let mut originals: BTreeMap<usize, String> = BTreeMap::new();
+    for (rate, order, run) in &known {
+        let first = known.partition_point(|other| other.0 < rate - RATE_STEP);
+        let near = known[first..].iter();
+        let near = near.take_while(|other| other.0 <= rate + RATE_STEP);
+        let before = near.filter(|other| other.1 < *order && is_copy(run, other.2));
+        if let Some((_, _, original)) = before.min_by_key(|other| other.1) {
+            originals.insert(order.1, original.source.clone());
+        }
+    }
     let mut notes = Vec::new();
-    let mut orders = 0..;
+    let mut positions = 0..;
     for runs in &mut groups {
         runs.retain(|run| {
-            let figures = orders.next().and_then(|order| Figures::of(run, order));
-            let original = figures.and_then(|figures| figures.original(&known));
-            if let Some(original) = original {
-                notes.push(format!(
-                    "{}: the same run as {}, counted once",
-                    run.source, original.source
-                ));
-            }
+            let original = positions.next().and_then(|at| originals.get(&at));
+            notes.extend(original.map(|original| {
+                format!("{}: the same run as {original}, counted once", run.source)
+            }));
             original.is_none()
         });
     }
-    if notes.len() > NOTES_MAX {
-        let more = notes.len() - NOTES_MAX;
-        notes.truncate(NOTES_MAX);
-        notes.push(format!(
-            "{more} more runs were given several times, and counted once"
-        ));
-    }
-    notes
+    limited(
+        notes,
+        "more runs were given several times, and counted once",
+    )
 }
 
-/// The values by which copies of a run are recognized.
-struct Figures {
-    form: Form,
-    /// Position among all runs.
-    order: usize,
-    source: String,
-    rate: f64,
-    requests: Option<f64>,
-    times: [Option<f64>; TIMES.len()],
-    /// Of a saved result: when it started, its plan and its backend. Runs that differ in them are
-    /// different ones, whatever their figures.
-    identity: Option<String>,
-    /// Of a row of a table: its name. Such figures are often round, and the same by chance.
-    name: Option<String>,
-    /// The number of the run, 0 if it is not known.
-    run: u32,
+fn rate(run: &Observation) -> Option<f64> {
+    let rate = run.value(metric::REQUESTS_PER_SEC);
+    rate.filter(|_| run.failure.is_none())
 }
 
-impl Figures {
-    fn of(run: &Observation, order: usize) -> Option<Self> {
-        let has_measured = run.failure.is_none();
-        Some(Self {
-            form: run.form,
-            order,
-            source: run.source.clone(),
-            rate: run
-                .value(metric::REQUESTS_PER_SEC)
-                .filter(|_| has_measured)?,
-            requests: run.value(metric::REQUESTS),
-            times: TIMES.map(|name| run.value(name)),
-            identity: run.result.as_deref().map(|result| {
-                let started = result.window.started_unix_ms;
-                format!("{started} {:?} {}", result.plan, result.backend.name)
-            }),
-            name: (run.form == Form::Table)
-                .then(|| format!("{:?} {:?} {:?}", run.settings, run.profile, run.target)),
-            run: run.run,
-        })
-    }
-
-    /// The run that this one is a copy of: in a more complete form, or in the same form and before
-    /// this one.
-    fn original<'k>(&self, known: &'k [Self]) -> Option<&'k Self> {
-        // Rates are printed with two decimals.
-        const RATE_STEP: f64 = 0.006;
-        let first = known.partition_point(|other| other.rate < self.rate - RATE_STEP);
-        let near = known[first..]
-            .iter()
-            .take_while(|other| other.rate <= self.rate + RATE_STEP);
-        let originals = near.filter(|other| {
-            let is_before = (other.form, other.order) < (self.form, self.order);
-            is_before
-                && match other.form == self.form {
-                    true => self.is_equal_to(other),
-                    false => self.agrees_with(other),
-                }
-        });
-        originals.min_by_key(|other| (other.form, other.order))
-    }
-
-    /// Whether two runs in the same form are equal. Nothing is rounded anew then, so all figures
-    /// that both have must be the same.
-    fn is_equal_to(&self, other: &Self) -> bool {
-        let is_same = self.rate == other.rate
-            && self.requests == other.requests
-            && self.identity == other.identity
-            && self.name == other.name
-            && !self.is_another_row_than(other);
-        is_same && self.times_agree(other, |a, b| a == b)
-    }
-
-    /// Whether both are rows of one file with numbers of their own.
-    fn is_another_row_than(&self, other: &Self) -> bool {
-        let file = |it: &Self| it.source.rsplit_once(':').map(|(file, _)| file.to_owned());
-        self.name.is_some() && self.run != other.run && file(self) == file(other)
-    }
-
-    fn agrees_with(&self, other: &Self) -> bool {
-        let requests = match (self.requests, other.requests) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
-        };
-        let is_whole = self.form == Form::Object || other.form == Form::Object;
-        requests
-            && self.times_agree(other, |a, b| {
+/// Whether two runs of about the same rate are one.
+fn is_copy(one: &Observation, other: &Observation) -> bool {
+    let requests = |run: &Observation| run.value(metric::REQUESTS);
+    if one.form != other.form {
+        let differ = requests(one)
+            .zip(requests(other))
+            .is_some_and(|(a, b)| a != b);
+        let is_whole = one.form == Form::Object || other.form == Form::Object;
+        return !differ
+            && times_agree(one, other, |a, b| {
                 (a - b).abs() <= rounding_us(a.max(b), is_whole)
-            })
+            });
     }
+    // Nothing is rounded anew in the same form, so all figures must be the same. Rows of tables
+    // often have round figures, which are the same by chance.
+    let is_same_row = || {
+        let file = |run: &Observation| run.source.rsplit_once(':').map(|it| it.0.to_owned());
+        one.is_same_cell(other) && (one.run == other.run || file(one) != file(other))
+    };
+    rate(one) == rate(other)
+        && requests(one) == requests(other)
+        && started(one) == started(other)
+        && (one.form != Form::Table || is_same_row())
+        && times_agree(one, other, |a, b| a == b)
+}
 
-    /// Whether all times that both have agree, and whether these are enough.
-    fn times_agree(&self, other: &Self, agree: impl Fn(f64, f64) -> bool) -> bool {
-        let pairs = self.times.iter().zip(&other.times);
-        let mut known = 0;
-        let all = pairs
-            .filter_map(|(a, b)| Some(((*a)?, (*b)?)))
-            .inspect(|_| known += 1)
-            .all(|(a, b)| agree(a, b));
-        all && (known >= TIMES_MIN || known > 0 && self.rate >= TELLING_RATE)
-    }
+/// When a saved result started, its plan and its backend: runs that differ in them are different
+/// ones, whatever their figures.
+fn started(run: &Observation) -> Option<(u64, &RunPlan, &str)> {
+    let result = run.result.as_deref()?;
+    let backend = result.backend.name.as_str();
+    Some((result.window.started_unix_ms, &result.plan, backend))
+}
+
+/// Whether all times that both have agree, and whether these are enough.
+fn times_agree(one: &Observation, other: &Observation, agree: impl Fn(f64, f64) -> bool) -> bool {
+    let pairs = TIMES
+        .iter()
+        .filter_map(|name| one.value(name).zip(other.value(name)));
+    let (same, different): (Vec<_>, Vec<_>) = pairs.partition(|(a, b)| agree(*a, *b));
+    let is_telling = rate(one).is_some_and(|rate| rate >= TELLING_RATE);
+    different.is_empty() && same.len() >= if is_telling { 1 } else { TIMES_MIN }
 }
 
 #[cfg(test)]

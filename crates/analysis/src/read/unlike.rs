@@ -6,11 +6,8 @@ use std::time::Duration;
 use plan::{OptionName, OptionValue, units};
 use results::RunResult;
 
-use super::{labels, quote};
+use super::{labels, limited, quote};
 use crate::{LoadPart, Observation, Origin};
-
-/// Limit on notes of one kind.
-const NOTES_MAX: usize = 20;
 
 /// With more loads of the same name, each further run is a load of its own, since a search among
 /// them would take long.
@@ -49,12 +46,7 @@ pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
             rename(observations, &load.runs, &option, &why);
         }
     }
-    if notes.len() > NOTES_MAX {
-        let more = notes.len() - NOTES_MAX;
-        notes.truncate(NOTES_MAX);
-        notes.push(format!("{more} more loads of the same name are kept apart"));
-    }
-    notes
+    limited(notes, "more loads of the same name are kept apart")
 }
 
 /// The parts in which the loads of two sides of a comparison differ, `timeout 2s / 5s`, if each
@@ -304,7 +296,7 @@ mod tests {
         let mut runs: Vec<Observation> = (0..10_000)
             .map(|number| run(number, &[("timeout", &format!("{number}s"), "-T")]))
             .collect();
-        assert_eq!(keep_apart(&mut runs).len(), NOTES_MAX + 1);
+        assert_eq!(keep_apart(&mut runs).len(), super::super::NOTES_MAX + 1);
         let names: BTreeSet<_> = runs.iter().map(|run| &run.profile).collect();
         assert_eq!(names.len(), runs.len());
     }
