@@ -108,7 +108,7 @@ fn damaged_trial(experiment: &Experiment, path: &Path, error: &ReadError) -> Opt
 fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     let mut files = files_of(folder)?;
     files.retain(|path| is_looked_into(path));
-    files.sort_by(|a, b| labels::natural(&a.to_string_lossy(), &b.to_string_lossy()));
+    files.sort_by_cached_key(|path| labels::natural(&path.to_string_lossy()));
     let mut reading = Reading::default();
     reading.notes.extend(left_over(&files));
     let mut parts: Vec<(&PathBuf, Vec<Observation>)> = Vec::new();

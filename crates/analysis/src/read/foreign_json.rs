@@ -63,45 +63,35 @@ pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObje
 }
 
 fn values(object: Object) -> Result<BTreeMap<String, f64>, String> {
-    let mut values = BTreeMap::new();
-    for (name, value) in [
+    let totals = [
         (metric::REQUESTS, object.requests),
         (metric::DURATION_US, object.duration_in_microseconds),
         (metric::BYTES, object.bytes),
         (metric::REQUESTS_PER_SEC, object.requests_per_sec),
         (metric::BYTES_PER_SEC, object.bytes_transfer_per_sec),
-    ] {
-        if let Some(value) = value {
-            put(&mut values, name.to_owned(), value)?;
-        }
-    }
+    ];
+    let totals = totals.into_iter();
+    let mut values: BTreeMap<String, f64> = totals
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect();
     if !values.contains_key(metric::REQUESTS) {
         return Err("it has no \"requests\"".to_owned());
     }
     // Without responses the object still has latencies: zeros.
     let nothing = values[metric::REQUESTS] == 0.0;
-    for latency in object.latency_distribution.iter().take(PERCENTILES_MAX) {
-        let is_percentile = (0.0..=100.0).contains(&latency.percentile);
-        if let Some(value_us) = latency
-            .latency_in_microseconds
-            .filter(|_| is_percentile && !nothing)
-        {
-            put(
-                &mut values,
-                metric::percentile("latency", latency.percentile),
-                value_us,
-            )?;
-        }
+    let latencies = object.latency_distribution.iter().take(PERCENTILES_MAX);
+    let latencies = latencies.filter(|it| !nothing && (0.0..=100.0).contains(&it.percentile));
+    values.extend(latencies.filter_map(|it| {
+        let name = metric::percentile("latency", it.percentile);
+        Some((name, it.latency_in_microseconds?))
+    }));
+    match values
+        .iter()
+        .find(|(_, value)| !value.is_finite() || **value < 0.0)
+    {
+        Some((name, value)) => Err(format!("\"{name}\" is {value}")),
+        None => Ok(values),
     }
-    Ok(values)
-}
-
-fn put(values: &mut BTreeMap<String, f64>, name: String, value: f64) -> Result<(), String> {
-    if !value.is_finite() || value < 0.0 {
-        return Err(format!("\"{name}\" is {value}"));
-    }
-    values.insert(name, value);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Names and numbers of the runs of several files.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use results::Setting;
 
 use super::file_name;
-use crate::{Observation, Origin};
+use crate::Observation;
 
 /// The name of the runs of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,8 +121,6 @@ pub(super) fn join(mut groups: Vec<Group>) -> Vec<Observation> {
         if differ {
             for observation in &mut group {
                 let level = label.shown(folders_differ);
-                let origin = Origin::new(FILE_FACTOR, &level, "the name of its file");
-                observation.origins.insert(0, origin);
                 let factor = FILE_FACTOR.to_owned();
                 observation.settings.insert(0, Setting { factor, level });
             }
@@ -138,33 +135,21 @@ pub(super) fn join(mut groups: Vec<Group>) -> Vec<Observation> {
 
 /// Numbers the runs of each cell from 1, in their order.
 pub(crate) fn number_runs(observations: &mut [Observation]) {
-    let mut runs = BTreeMap::new();
-    for observation in observations {
-        let run = runs.entry(cell_of(observation)).or_insert(0_u32);
-        *run = run.saturating_add(1);
-        observation.run = *run;
+    for runs in by_cell(observations) {
+        for (number, run) in (1..).zip(runs) {
+            observations[run].run = number;
+        }
     }
 }
 
 /// Renumbers the runs of each cell in which two have the same number.
 pub(crate) fn renumber_duplicates(observations: &mut [Observation]) {
-    let mut seen = BTreeMap::new();
-    for observation in observations.iter() {
-        let entry: &mut (Vec<u32>, bool) = seen.entry(cell_of(observation)).or_default();
-        entry.1 |= entry.0.contains(&observation.run);
-        // Cells with thousands of runs are renumbered without a search, which would take long.
-        entry.1 |= entry.0.len() > 1_000;
-        if !entry.1 {
-            entry.0.push(observation.run);
-        }
-    }
-    for observation in observations {
-        if let Some((runs, true)) = seen.get_mut(&cell_of(observation)) {
-            if runs.first() != Some(&0) {
-                *runs = vec![0, 0];
+    for runs in by_cell(observations) {
+        let numbers: BTreeSet<u32> = runs.iter().map(|run| observations[*run].run).collect();
+        if numbers.len() < runs.len() {
+            for (number, run) in (1..).zip(runs) {
+                observations[run].run = number;
             }
-            runs[1] = runs[1].saturating_add(1);
-            observation.run = runs[1];
         }
     }
 }
@@ -195,40 +180,19 @@ fn cell_of(observation: &Observation) -> CellKey {
     (settings.clone(), profile.clone(), target.clone())
 }
 
-/// Natural order: `r2` before `r10`, `262144` before `16777216`.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
-    loop {
-        let (part_a, rest_a) = split_part(a);
-        let (part_b, rest_b) = split_part(b);
-        let numbers = (is_number(part_a), is_number(part_b));
-        let order = if numbers == (true, true) {
-            let (a, b) = (
-                part_a.trim_start_matches('0'),
-                part_b.trim_start_matches('0'),
-            );
-            a.len().cmp(&b.len()).then_with(|| a.cmp(b))
-        } else {
-            part_a.cmp(part_b)
-        };
-        if order != Ordering::Equal || (rest_a.is_empty() && rest_b.is_empty()) {
-            return order;
-        }
-        (a, b) = (rest_a, rest_b);
+/// A key that sorts in natural order: `r2` before `r10`, `262144` before `16777216`.
+pub(super) fn natural(text: &str) -> Vec<(usize, String)> {
+    let mut parts: Vec<(usize, String)> = Vec::new();
+    let chars: Vec<char> = text.chars().collect();
+    for part in chars.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        let part = String::from_iter(part);
+        let number = part.trim_start_matches('0');
+        parts.push(match part.starts_with(|c: char| c.is_ascii_digit()) {
+            true => (number.len(), number.to_owned()),
+            false => (usize::MAX, part),
+        });
     }
-}
-
-/// Splits off the leading digits, or the leading text without digits.
-fn split_part(text: &str) -> (&str, &str) {
-    let digits = text.starts_with(|c: char| c.is_ascii_digit());
-    let end = text
-        .find(|c: char| c.is_ascii_digit() != digits)
-        .unwrap_or(text.len());
-    text.split_at(end)
-}
-
-fn is_number(part: &str) -> bool {
-    part.starts_with(|c: char| c.is_ascii_digit())
+    parts
 }
 
 #[cfg(test)]
@@ -253,7 +217,7 @@ mod tests {
             "b-262144-9",
             "r2x",
         ];
-        names.sort_by(|a, b| natural(a, b));
+        names.sort_by_key(|name| natural(name));
         assert_eq!(
             names,
             [

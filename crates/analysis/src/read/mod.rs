@@ -9,7 +9,6 @@ mod paths;
 mod rows;
 mod same_run;
 mod saved;
-mod script_csv;
 mod text;
 mod unlike;
 
@@ -22,7 +21,7 @@ use results::file::LoadError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::{Form, Observation, Origin, SearchSummary};
+use crate::{Form, Observation, SearchSummary};
 pub use labels::FILE_FACTOR;
 pub(crate) use labels::{number_runs, renumber_duplicates};
 pub use paths::paths_of;
@@ -100,6 +99,10 @@ pub struct Reading {
 /// of a day takes about 20 MiB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
+/// Why a text is refused.
+const NO_RUN: &str =
+    "no run in it (expected a result of wrkbench, or what wrk, wrk2 or wrk-cmm print)";
+
 /// Reads every run of a file or folder: the folder of a sweep, a folder of results, a saved result,
 /// buffertest's files, or reports as text. Failed runs are included, with the reason.
 ///
@@ -156,47 +159,28 @@ impl Reading {
     pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, ReadError> {
         let text = decoded(bytes);
         let name = file_name::settings_and_run(path);
-        let failed = |reason: String| Observation {
-            source: path.display().to_string(),
-            run: 1,
-            failure: Some(reason),
-            ..Observation::default()
-        };
-        let mut reading = if text.trim().is_empty() {
-            // buffertest leaves an empty file for a failed run.
-            if name.is_none() {
-                return Err(not_understood(path, "is empty"));
-            }
-            Self::from(failed("the file is empty".to_owned()))
+        let read = if text.trim().is_empty() {
+            Err(not_understood(path, "the file is empty"))
         } else if text.trim_start().starts_with('{') {
-            match of_document(&text, path) {
-                Ok(reading) => reading,
-                Err(error) => match of_text(&text, path) {
-                    Some(reading) => reading,
-                    None if name.is_some() => Self::from(failed(error.reason())),
-                    None => return Err(error),
-                },
-            }
+            of_document(&text, path).or_else(|error| of_text(&text, path).ok_or(error))
         } else {
-            match of_text(&text, path) {
-                Some(reading) => reading,
-                None if name.is_some() => Self::from(failed("there is no report in it".to_owned())),
-                None => {
-                    return Err(not_understood(
-                        path,
-                        "no run in it (expected a result of wrkbench, or what wrk, wrk2 or wrk-cmm \
-                         print)",
-                    ));
-                }
-            }
+            of_text(&text, path).ok_or_else(|| not_understood(path, NO_RUN))
+        };
+        let mut reading = match read {
+            // A file of buffertest's is a run, and it may be empty or damaged.
+            Err(error) if name.is_some() => Self::from(Observation {
+                source: path.display().to_string(),
+                run: 1,
+                failure: Some(error.reason()),
+                ..Observation::default()
+            }),
+            read => read?,
         };
         if let (Some((settings, run)), [observation]) = (name, reading.observations.as_mut_slice())
         {
             // A trial has its own settings, even if its file is named like one of buffertest's.
             if observation.trial.is_none() {
-                observation.settings = settings;
-                observation.run = run;
-                observation.origins = origins_in_file_name(observation, path);
+                (observation.settings, observation.run) = (settings, run);
             }
         }
         Ok(reading)
@@ -207,41 +191,31 @@ impl Reading {
     /// several forms counts once, and runs of the same name but different load get distinct names.
     #[must_use]
     pub fn join(mut parts: Vec<(PathBuf, Self)>) -> Self {
-        let (mut notes, mut problems, mut groups) = (Vec::new(), Vec::new(), Vec::new());
-        let mut experiments = Vec::new();
-        let mut searches = Vec::new();
-        let has_skipped_lines = parts.iter().any(|(_, part)| part.has_skipped_lines);
         let runs = parts.iter_mut().map(|(_, part)| &mut part.observations);
         let copies = same_run::drop_copies(runs);
+        let (mut joined, mut groups) = (Self::default(), Vec::new());
         for (path, part) in parts {
-            notes.extend(part.notes);
-            problems.extend(part.problems);
-            experiments.extend(part.experiments);
-            searches.extend(part.searches);
+            joined.notes.extend(part.notes);
+            joined.problems.extend(part.problems);
+            joined.experiments.extend(part.experiments);
+            joined.searches.extend(part.searches);
+            joined.has_skipped_lines |= part.has_skipped_lines;
             if !part.observations.is_empty() {
                 let label = labels::of_runs(&path, &part.observations);
                 groups.push((label, part.observations));
             }
         }
         let several = groups.len() > 1;
-        let mut observations = labels::join(groups);
+        joined.observations = labels::join(groups);
         if several {
-            order_by_time(&mut observations);
+            order_by_time(&mut joined.observations);
         }
-        notes.extend(copies);
-        notes.extend(unlike::keep_apart(&mut observations));
-        let repetitions = grouping::repetitions(&mut observations);
-        let apart = grouping::apart(&observations);
-        Self {
-            observations,
-            experiments,
-            searches,
-            notes,
-            problems,
-            has_skipped_lines,
-            repetitions,
-            apart,
-        }
+        joined.notes.extend(copies);
+        let apart = unlike::keep_apart(&mut joined.observations);
+        joined.notes.extend(apart);
+        joined.repetitions = grouping::repetitions(&mut joined.observations);
+        joined.apart = grouping::apart(&joined.observations);
+        joined
     }
 }
 
@@ -279,11 +253,9 @@ impl ReadError {
     /// The error without the path.
     fn reason(&self) -> String {
         match self {
-            Self::Unreadable { error, .. } => error.to_string(),
             Self::Damaged { error, .. } => error.to_string(),
             Self::NotUnderstood { reason, .. } => reason.clone(),
-            Self::Derived { .. } => "made from runs by wrkbench".to_owned(),
-            Self::Incomplete { problem } => problem.clone(),
+            error => error.to_string(),
         }
     }
 }
@@ -344,19 +316,6 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     }
     // Some editors write a byte order mark before UTF-8 as well.
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
-}
-
-/// The parts of a run's name that come from the name of its file.
-fn origins_in_file_name(run: &Observation, path: &Path) -> Vec<Origin> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let from = format!("the name of the file, {}", quote(&name));
-    let settings = run.settings.iter();
-    let settings = settings.map(|setting| Origin::new(&setting.factor, &setting.level, &from));
-    let kept = run.origins.iter().filter(|origin| origin.part != "round");
-    settings
-        .chain([Origin::new("run", run.run.to_string(), &from)])
-        .chain(kept.cloned())
-        .collect()
 }
 
 fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {

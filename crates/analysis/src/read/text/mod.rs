@@ -25,7 +25,7 @@ use std::time::Duration;
 use plan::units;
 
 use super::foreign_json::{self, NoObject};
-use super::{same_run, script_csv};
+use super::same_run;
 use crate::Observation;
 use crate::observation::Form;
 use command::Command;
@@ -176,8 +176,6 @@ impl Reader {
         }
         if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
             self.object(number, line, rest);
-        } else if let Some(values) = script_csv::line(raw) {
-            self.add(number, values, "a line of csv.lua");
         } else {
             self.line_between(number, line);
         }
@@ -267,7 +265,7 @@ impl Reader {
         match foreign_json::first(&rest[..end]) {
             Ok((values, length)) => {
                 self.skip_until = self.offset + length;
-                self.add(number, values, "the object of json.lua");
+                self.add(number, values);
             }
             Err(NoObject {
                 reason,
@@ -288,7 +286,7 @@ impl Reader {
 
     /// Adds values written by a script: to the report above if they belong to it, else as a run of
     /// their own.
-    fn add(&mut self, number: usize, values: BTreeMap<String, f64>, what: &str) {
+    fn add(&mut self, number: usize, values: BTreeMap<String, f64>) {
         let requests = values.get(results::metric::REQUESTS).copied();
         let above = self.runs.last_mut().filter(|_| self.may_be_added_to);
         self.may_be_added_to = false;
@@ -302,7 +300,8 @@ impl Reader {
             Some(_) => self.note(
                 number,
                 format_args!(
-                    "{what} has another number of requests than the report above it, skipped"
+                    "the object of json.lua has another number of requests than the report above \
+                     it, skipped"
                 ),
             ),
             None => {
@@ -396,12 +395,12 @@ impl Reader {
             found.push((line, observation));
         }
         notes.extend(self.tables.wrong_averages());
-        let (rows, tables) = self.tables.into_rows(source);
+        let (rows, table_names) = self.tables.into_rows(source);
         found.extend(rows);
         found.sort_by_key(|(line, _)| *line);
         let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
         notes.extend(same_run::drop_copies(std::iter::once(&mut observations)));
-        tables.add_to(&mut observations);
+        tables::name_tables(&mut observations, &table_names);
         apart::keep_apart(&mut observations, &above);
         for (position, observation) in (1..).zip(&mut observations) {
             observation.position = observation.position.or(Some(position));

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use results::Setting;
 
 use super::context::Situation;
+use crate::Observation;
 use crate::observation::Form;
 use crate::read::rows::{self, Average, Columns, Row};
-use crate::{Observation, Origin};
 
 /// Limit on the length of a line of a table.
 const ROW_MAX_BYTES: usize = 64 << 10;
@@ -31,7 +31,8 @@ pub(super) struct Tables {
     open: Option<Table>,
     /// The line above, which may have the titles of a table, with its number.
     above: Option<(usize, String)>,
-    names: Vec<Name>,
+    /// The names of the tables so far.
+    names: Vec<String>,
     /// Lines of the rows, the tables that they are in, and their runs.
     rows: Vec<(usize, usize, Observation)>,
     /// The same of averages that the text has.
@@ -43,24 +44,6 @@ pub(super) struct Tables {
 struct Table {
     columns: Columns,
     separator: char,
-}
-
-/// What names a table.
-#[derive(Debug)]
-struct Name {
-    line: usize,
-    /// The innermost heading or label above it.
-    title: Option<String>,
-    /// Text above it.
-    text: Option<String>,
-}
-
-/// The names of the tables, and which runs are in which.
-#[derive(Debug)]
-pub(super) struct TableNames {
-    names: Vec<Name>,
-    /// By the source of the run.
-    tables: BTreeMap<String, usize>,
 }
 
 impl Tables {
@@ -95,10 +78,12 @@ impl Tables {
             }
         } else if let Some((titles, table)) = self.begun(line) {
             let situation = begin();
-            self.names.push(Name {
-                line: titles,
-                title: situation.titles.last().map(|title| title.text.clone()),
-                text: situation.texts.last().map(|line| line.text.clone()),
+            let title = situation.titles.last().map(|title| title.text.clone());
+            let name = title.or_else(|| Some(situation.texts.last()?.text.clone()));
+            self.names.push(match name {
+                Some(name) if !self.names.contains(&name) => name,
+                Some(name) => format!("{name} (line {titles})"),
+                None => format!("line {titles}"),
             });
             match rows::cells(line, table.separator).filter(|_| table.separator != '|') {
                 Some(cells) => self.add_row(number, table, &cells),
@@ -196,54 +181,32 @@ impl Tables {
         notes
     }
 
-    /// The runs with their lines, and what names their tables.
+    /// The runs with their lines, and the names of their tables by their sources.
     pub(super) fn into_rows(self, source: &str) -> (Vec<(usize, Observation)>, TableNames) {
-        let mut tables = BTreeMap::new();
-        let mut rows = Vec::with_capacity(self.rows.len());
-        for (line, table, mut run) in self.rows {
+        let mut names = TableNames::new();
+        let name_row = |(line, table, mut run): (usize, usize, Observation)| {
             run.source = format!("{source}:{line}");
-            tables.insert(run.source.clone(), table);
-            rows.push((line, run));
-        }
-        let names = TableNames {
-            names: self.names,
-            tables,
+            names.insert(run.source.clone(), self.names[table].clone());
+            (line, run)
         };
-        (rows, names)
+        (self.rows.into_iter().map(name_row).collect(), names)
     }
 }
 
-impl TableNames {
-    /// If rows of several tables are there, names them after the headings of their tables, or else
-    /// after the text above these. Tables with the same name get their lines as well.
-    pub(super) fn add_to(&self, observations: &mut [Observation]) {
-        let table_of = |run: &Observation| {
-            let index = self.tables.get(&run.source);
-            index.copied().filter(|_| run.form == Form::Table)
-        };
-        let used: BTreeSet<usize> = observations.iter().filter_map(table_of).collect();
-        if used.len() < 2 {
-            return;
-        }
-        let shown = |index: usize| {
-            let name = &self.names[index];
-            name.title.as_ref().or(name.text.as_ref())
-        };
-        for run in observations.iter_mut() {
-            let Some(index) = table_of(run) else {
-                continue;
-            };
-            let same = used.iter().filter(|other| shown(**other) == shown(index));
-            let line = self.names[index].line;
-            let level = match (shown(index), same.count()) {
-                (Some(name), 1) => name.clone(),
-                (Some(name), _) => format!("{name} (line {line})"),
-                (None, _) => format!("line {line}"),
-            };
-            let from = format!("the table of line {line}");
-            run.origins.insert(0, Origin::new(TABLE, &level, from));
-            let factor = TABLE.to_owned();
-            run.settings.insert(0, Setting { factor, level });
-        }
+/// The headings of tables, or else the text above them, by the sources of their rows.
+pub(super) type TableNames = BTreeMap<String, String>;
+
+/// Adds the names of tables to their rows if rows of several tables are there.
+pub(super) fn name_tables(observations: &mut [Observation], names: &TableNames) {
+    let is_row = |run: &&mut Observation| run.form == Form::Table;
+    let rows: Vec<&mut Observation> = observations.iter_mut().filter(is_row).collect();
+    let used: BTreeSet<_> = rows.iter().map(|run| names.get(&run.source)).collect();
+    if used.len() < 2 {
+        return;
+    }
+    for run in rows {
+        let level = names.get(&run.source).cloned().unwrap_or_default();
+        let factor = TABLE.to_owned();
+        run.settings.insert(0, Setting { factor, level });
     }
 }
