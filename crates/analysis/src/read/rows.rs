@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::observation::Form;
 use results::{Metric, Setting, metric};
 
-use crate::{Observation, Origin};
+use crate::Observation;
 
 /// A table with more columns is something else.
 const COLUMNS_MAX: usize = 500;
@@ -194,12 +194,6 @@ fn complete(run: &mut Observation) {
     if run.failure.is_none() && run.values.get(metric::REQUESTS) == Some(&0.0) {
         run.failure = Some("nothing was answered".to_owned());
     }
-    let levels = run.settings.iter();
-    let levels = levels.map(|setting| (setting.factor.as_str(), setting.level.as_str()));
-    let named = [("profile", &run.profile), ("target", &run.target)].into_iter();
-    let named = named.filter_map(|(part, name)| Some((part, name.as_deref()?)));
-    let origin = |(part, value)| Origin::new(part, value, "its row of the table");
-    run.origins.extend(levels.chain(named).map(origin));
 }
 
 /// A value times a factor, or else a time in microseconds, and that of a step of its last digit.

@@ -8,7 +8,7 @@ use results::{RunResult, Trial, TrialOutcome};
 use super::ReadError;
 use results::metric;
 
-use crate::{Observation, Origin, TrialFacts};
+use crate::{Observation, TrialFacts};
 
 pub(super) fn read(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
     let result = load(document).map_err(|error| damaged(path, error))?;
@@ -37,17 +37,10 @@ impl Observation {
 
 fn of_result(source: String, result: RunResult) -> Observation {
     let failure = failure_of(&result);
-    let profile = result.plan.load_name();
-    let target = result.plan.target.url.clone();
-    let from = "the plan in the document";
     Observation {
         source,
-        origins: vec![
-            Origin::new("profile", &profile, from),
-            Origin::new("target", &target, from),
-        ],
-        profile: Some(profile),
-        target: Some(target),
+        profile: Some(result.plan.load_name()),
+        target: Some(result.plan.target.url.clone()),
         run: 1,
         values: metric::values(&result),
         result: Some(Box::new(result)),
@@ -87,28 +80,7 @@ pub(crate) fn of_trial(source: String, trial: Trial) -> Observation {
             ..Observation::default()
         },
     };
-    let from = format!(
-        "cell {} of the sweep {}",
-        trial.cell.number, trial.experiment
-    );
-    let settings = trial.cell.settings.iter();
-    let named = settings
-        .map(|setting| (setting.factor.as_str(), setting.level.clone()))
-        .chain(
-            trial
-                .cell
-                .profile
-                .iter()
-                .map(|name| ("profile", name.clone())),
-        )
-        .chain([
-            ("target", trial.cell.target.clone()),
-            ("round", trial.round.to_string()),
-        ]);
     Observation {
-        origins: named
-            .map(|(part, value)| Origin::new(part, value, &from))
-            .collect(),
         cell: Some(trial.cell.number),
         settings: trial.cell.settings,
         profile: trial.cell.profile,

@@ -7,7 +7,7 @@ use plan::{OptionName, OptionValue, units};
 use results::RunResult;
 
 use super::{labels, limited, quote};
-use crate::{LoadPart, Observation, Origin};
+use crate::{LoadPart, Observation};
 
 /// With more loads of the same name, each further run is a load of its own, since a search among
 /// them would take long.
@@ -37,13 +37,7 @@ pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
                     in_words(&loads[0], load)
                 ));
             }
-            let other = if at > 0 { 0 } else { 1 };
-            let why = format!(
-                "of another load than {}: {}",
-                observations[loads[other].runs[0]].source,
-                in_words(load, &loads[other])
-            );
-            rename(observations, &load.runs, &option, &why);
+            rename(observations, &load.runs, &option);
         }
     }
     limited(notes, "more loads of the same name are kept apart")
@@ -185,16 +179,13 @@ fn in_words(one: &DistinctLoad, other: &DistinctLoad) -> String {
 }
 
 /// Appends options to the names of runs, and renumbers them from 1 unless their numbers are rounds.
-fn rename(observations: &mut [Observation], runs: &[usize], options: &str, why: &str) {
+fn rename(observations: &mut [Observation], runs: &[usize], options: &str) {
     for (number, &index) in (1..).zip(runs) {
         let run = &mut observations[index];
-        let words = run.profile.iter().map(String::as_str).chain([options]);
-        let profile: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-        let profile = Some(profile.join(" ")).filter(|profile| !profile.is_empty());
         run.profile_without_load = run.profile.take();
-        run.profile = profile;
-        let name = run.profile.as_deref().unwrap_or_default();
-        run.origins.push(Origin::new("profile", name, why));
+        let profile = run.profile_without_load.as_deref().unwrap_or_default();
+        let profile = format!("{profile} {options}").trim().to_owned();
+        run.profile = Some(profile).filter(|profile| !profile.is_empty());
         if run.round.is_none() && run.cell.is_none() {
             run.run = number;
         }
