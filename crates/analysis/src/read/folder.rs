@@ -116,7 +116,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
         if is_log_of_a_document(path) {
             continue;
         }
-        let part = Reading::of_path(path).and_then(|part| completed_by_log(part, path));
+        let part = Reading::of_path(path).map(|part| completed_by_log(part, path));
         match part {
             Ok(part) => {
                 reading.notes.extend(part.notes);
@@ -236,13 +236,11 @@ fn is_log_of_a_document(path: &Path) -> bool {
 }
 
 /// Adds what only the log of a run has: errors, statuses, the phases of a request.
-fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError> {
+fn completed_by_log(mut part: Reading, path: &Path) -> Reading {
     let log = path.with_extension("log");
-    if !is_document(path) || !log.is_file() {
-        return Ok(part);
-    }
-    let Ok(of_log) = Reading::of_path(&log) else {
-        return Ok(part);
+    let is_there = is_document(path) && log.is_file();
+    let Some(of_log) = is_there.then(|| Reading::of_path(&log).ok()).flatten() else {
+        return part;
     };
     if let ([run], [logged]) = (
         part.observations.as_mut_slice(),
@@ -263,7 +261,7 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
             ));
         }
     }
-    Ok(part)
+    part
 }
 
 struct TimeOfRun {

@@ -82,27 +82,20 @@ impl Label {
 /// Decides whether numbers at the ends of names count runs, as in `new-1.json` and `new-2.json`:
 /// only if they are 1, 2, 3 and so on. `c-100.txt` and `c-200.txt` are of different things.
 fn resolve_numbers(groups: &mut [Group]) {
+    let key = |label: &Label| (label.folder.clone(), label.name.clone());
     let mut numbers: BTreeMap<(String, String), BTreeSet<u64>> = BTreeMap::new();
     for (label, _) in groups.iter() {
         if let Some((_, number)) = label.numbered {
-            let key = (label.folder.clone(), label.name.clone());
-            numbers.entry(key).or_default().insert(number);
+            numbers.entry(key(label)).or_default().insert(number);
         }
     }
     for (label, _) in groups {
-        let Some((whole, _)) = label.numbered.take() else {
-            continue;
-        };
-        let known = numbers.get(&(label.folder.clone(), label.name.clone()));
+        let known = numbers.get(&key(label)).map(|it| it.iter().copied());
         let counts_runs = known.is_some_and(|known| {
-            let first = known.first().copied().unwrap_or_default();
-            first <= 1
-                && known
-                    .iter()
-                    .zip(first..)
-                    .all(|(number, next)| *number == next)
+            let count = known.len() as u64;
+            known.clone().eq(0..count) || known.eq(1..=count)
         });
-        if !counts_runs {
+        if let Some((whole, _)) = label.numbered.take().filter(|_| !counts_runs) {
             label.name = whole;
         }
     }
@@ -111,19 +104,20 @@ fn resolve_numbers(groups: &mut [Group]) {
 /// Combines groups. If their labels differ, the label becomes a setting.
 pub(super) fn join(mut groups: Vec<Group>) -> Vec<Observation> {
     resolve_numbers(&mut groups);
-    let differ = groups.windows(2).any(|pair| pair[0].0 != pair[1].0);
-    let folders_differ = groups
-        .windows(2)
-        .any(|pair| pair[0].0.folder != pair[1].0.folder);
+    let differ = |part: fn(&Label) -> (&str, &str)| {
+        groups
+            .windows(2)
+            .any(|pair| part(&pair[0].0) != part(&pair[1].0))
+    };
+    let names_differ = differ(|label| (&label.folder, &label.name));
+    let folders_differ = differ(|label| (&label.folder, ""));
     let several = groups.len() > 1;
     let mut observations = Vec::new();
     for (label, mut group) in groups {
-        if differ {
-            for observation in &mut group {
-                let level = label.shown(folders_differ);
-                let factor = FILE_FACTOR.to_owned();
-                observation.settings.insert(0, Setting { factor, level });
-            }
+        let level = label.shown(folders_differ);
+        for observation in group.iter_mut().filter(|_| names_differ) {
+            let (factor, level) = (FILE_FACTOR.to_owned(), level.clone());
+            observation.settings.insert(0, Setting { factor, level });
         }
         observations.append(&mut group);
     }

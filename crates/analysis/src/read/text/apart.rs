@@ -96,19 +96,17 @@ fn groups<'s>(
 /// Names groups after the last line above them that is not above all of them, and after their lines
 /// where this does not distinguish them.
 fn name_apart(observations: &mut [Observation], groups: &[Group<'_>]) {
-    let words = |group: &Group<'_>| -> BTreeSet<String> {
-        let texts = group.first.1.texts.iter();
-        texts.map(|line| line.text.clone()).collect()
-    };
-    let mut shared = words(&groups[0]);
+    let texts = |group: &Group<'_>| group.first.1.texts.clone();
+    let mut groups_of: BTreeMap<String, usize> = BTreeMap::new();
     for group in groups {
-        shared = shared.intersection(&words(group)).cloned().collect();
+        let words = BTreeSet::from_iter(texts(group).into_iter().map(|line| line.text));
+        words
+            .into_iter()
+            .for_each(|it| *groups_of.entry(it).or_default() += 1);
     }
-    let telling = |group: &Group<'_>| -> Option<SourceLine> {
-        let mut last_first = group.first.1.texts.iter().rev();
-        last_first
-            .find(|line| !shared.contains(&line.text))
-            .cloned()
+    let telling = |group: &Group<'_>| {
+        let is_shared = |line: &SourceLine| groups_of[&line.text] == groups.len();
+        texts(group).into_iter().rfind(|line| !is_shared(line))
     };
     let texts: Vec<Option<SourceLine>> = groups.iter().map(telling).collect();
     let mut counts: BTreeMap<Option<&str>, usize> = BTreeMap::new();

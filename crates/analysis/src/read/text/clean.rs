@@ -128,15 +128,11 @@ fn without_time(line: &str) -> &str {
 
 /// Whether a word ends with hours, minutes and seconds.
 fn is_time(word: &str) -> bool {
-    let fraction = word.trim_end_matches([']', ')', ':']).rsplit_once(',');
-    let word = fraction
-        .filter(|(_, it)| it.len() == 3)
-        .map_or(word, |(time, _)| time);
     word.matches(':').count() >= 2 && word.len() >= 8 && is_of_digits(word)
 }
 
 fn is_of_digits(word: &str) -> bool {
-    let is_part = |b: u8| b.is_ascii_digit() || b"-/:.+TZ[]()".contains(&b);
+    let is_part = |b: u8| b.is_ascii_digit() || b"-/:.,+TZ[]()".contains(&b);
     word.bytes().all(is_part)
         && word
             .trim_start_matches(['[', '('])

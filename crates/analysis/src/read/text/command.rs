@@ -112,37 +112,21 @@ fn options(others: Vec<&str>, words: &[&str]) -> Command {
     let mut others: Vec<String> = others.into_iter().map(str::to_owned).collect();
     let mut words = words.iter().map(|word| word.trim_end_matches(';'));
     while let Some(word) = words.next() {
-        let (name, attached) = match word.strip_prefix("--") {
-            Some("") => {
-                others.extend(
-                    std::iter::once("--")
-                        .chain(words.by_ref())
-                        .map(str::to_owned),
-                );
-                break;
+        let Some((name, attached)) = option(word) else {
+            match word.contains("://") && command.url.is_none() {
+                true => command.url = Some(word.to_owned()),
+                false => others.push(word.to_owned()),
             }
-            Some(long) => match long.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (long, None),
-            },
-            None => match word
-                .strip_prefix('-')
-                .and_then(|short| short.split_at_checked(1))
-            {
-                Some((name, "")) => (name, None),
-                Some((name, value)) => (name, Some(value)),
-                None => {
-                    match word.contains("://") && command.url.is_none() {
-                        true => command.url = Some(word.to_owned()),
-                        false => others.push(word.to_owned()),
-                    }
-                    continue;
-                }
-            },
+            continue;
         };
         let mut value = || attached.or_else(|| words.next());
         let mut count = || value().and_then(|text| parse_count(text).ok());
         match name {
+            // The arguments of a script.
+            "" => {
+                others.push(word.to_owned());
+                others.extend(words.by_ref().map(str::to_owned));
+            }
             "t" | "threads" => command.threads = count(),
             "c" | "connections" => command.connections = count(),
             "R" | "rate" => command.rate = count(),
@@ -157,6 +141,16 @@ fn options(others: Vec<&str>, words: &[&str]) -> Command {
     }
     command.others = others.join(" ");
     command
+}
+
+/// The name of an option, and the value that is attached to it.
+fn option(word: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(long) = word.strip_prefix("--") {
+        let attached = long.split_once('=');
+        return Some(attached.map_or((long, None), |(name, value)| (name, Some(value))));
+    }
+    let (name, value) = word.strip_prefix('-')?.split_at_checked(1)?;
+    Some((name, Some(value).filter(|value| !value.is_empty())))
 }
 
 /// Splits words as a shell does: spaces within quotes do not split (`-H 'Referer: http://h/'`).

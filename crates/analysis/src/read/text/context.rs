@@ -130,19 +130,12 @@ impl Context {
         self.titles.extend(labels);
         let place = self.path.begin_report();
         let last_title = self.titles.last().map_or(0, |title| title.line.number);
-        let mut below_title = place
-            .runs
-            .iter()
-            .filter(|(_, line)| line.number >= last_title);
+        let named = self.titles.iter().filter(|title| !title.text.is_empty());
+        let mut rounds = place.runs.iter().rev();
         Situation {
-            titles: self
-                .titles
-                .iter()
-                .filter(|it| !it.text.is_empty())
-                .cloned()
-                .collect(),
+            titles: named.cloned().collect(),
             settings: self.settings.clone(),
-            round: below_title.next_back().cloned(),
+            round: rounds.find(|(_, line)| line.number >= last_title).cloned(),
             tools: self.tools.len(),
             texts: self.texts.clone(),
             has_own_text: std::mem::take(&mut self.has_own_text),

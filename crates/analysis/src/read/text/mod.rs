@@ -419,11 +419,8 @@ const OWN_MESSAGE: &str = "wrkbench: ";
 
 /// Numbers the runs within their cells: by their rounds and numbers if they have them, else from 1.
 fn number(observations: &mut [Observation]) {
-    let is_numbered = |run: &Observation| run.form == Form::Table;
-    let mut numbers: Vec<Option<u32>> = Vec::with_capacity(observations.len());
-    for run in observations.iter() {
-        numbers.push(run.round.or_else(|| is_numbered(run).then_some(run.run)));
-    }
+    let known = |run: &Observation| run.round.or((run.form == Form::Table).then_some(run.run));
+    let numbers: Vec<Option<u32>> = observations.iter().map(known).collect();
     crate::read::number_runs(observations);
     for (run, number) in observations.iter_mut().zip(numbers) {
         run.run = number.unwrap_or(run.run);
@@ -474,7 +471,7 @@ impl Run {
     /// Whether a command line does not contradict the report.
     fn is_made_by(&self, command: &Command) -> bool {
         fn agree<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
-            one.is_none() || other.is_none() || one == other
+            one.zip(other).is_none_or(|(one, other)| one == other)
         }
         let too_fast = |rate: u64| {
             let reached = self.report.values.get(results::metric::REQUESTS_PER_SEC);

@@ -12,6 +12,7 @@ use super::Run;
 use super::context::{Situation, Title};
 use super::lines::SourceLine;
 
+use crate::read::PRINTED_DURATION;
 use crate::read::grouping::TEXT_ABOVE;
 use crate::{Form, LoadPart, Observation, Origin};
 
@@ -34,25 +35,25 @@ pub(super) struct Names {
     shown: [bool; OPTIONS],
     /// Names of the settings that not all runs share.
     own_settings: BTreeSet<String>,
-    /// The levels of headings that are no targets.
-    heading_levels: Vec<u8>,
 }
 
 impl Names {
     pub(super) fn of(runs: &[Run]) -> Self {
         let options: Vec<_> = runs.iter().map(options).collect();
         let differ = |at: usize| {
-            let of = options.iter().map(|options| &options[at]);
             // Without a command line, the prompt is not known.
-            let of = of.filter(|it| at != PROMPT || it.is_some());
-            of.collect::<BTreeSet<_>>().len() > 1
+            let known = options.iter().filter(|it| at != PROMPT || it[at].is_some());
+            known
+                .map(|options| &options[at])
+                .collect::<BTreeSet<_>>()
+                .len()
+                > 1
         };
         let mut names = Self {
             common_titles: common_titles(runs),
             targets_are_urls: false,
             shown: std::array::from_fn(|at| ALWAYS_SHOWN[at] || differ(at)),
             own_settings: own_settings(runs),
-            heading_levels: Vec::new(),
         };
         let mut url_of: BTreeMap<&str, &str> = BTreeMap::new();
         names.targets_are_urls = runs.iter().any(|run| {
@@ -60,11 +61,6 @@ impl Names {
             let pair = title.zip(run.url());
             pair.is_some_and(|(title, url)| *url_of.entry(title).or_insert(url) != url)
         });
-        let others = runs.iter().flat_map(|run| names.other_titles(run));
-        let levels = others
-            .filter(|title| !title.is_label())
-            .map(|title| title.level);
-        names.heading_levels = BTreeSet::from_iter(levels).into_iter().collect();
         names
     }
 
@@ -121,16 +117,13 @@ impl Names {
 
     /// Headings that are no targets, and settings that not all runs share.
     fn settings(&self, run: &Run, origins: &mut Vec<Origin>) -> Vec<Setting> {
-        let of_headings = self.other_titles(run).iter().filter_map(|title| {
-            let factor = match self
-                .heading_levels
-                .iter()
-                .position(|it| *it == title.level)?
-            {
+        let headings = self.other_titles(run).iter().filter(|it| !it.is_label());
+        let of_headings = headings.enumerate().map(|(rank, title)| {
+            let factor = match rank {
                 0 => HEADING.to_owned(),
                 rank => format!("{HEADING} {}", rank + 1),
             };
-            Some((factor, title.text.as_str(), &title.line))
+            (factor, title.text.as_str(), &title.line)
         });
         let set = run.situation.settings.iter();
         let set = set.filter(|(setting, _)| self.own_settings.contains(&setting.factor));
@@ -213,20 +206,14 @@ fn options(run: &Run) -> [Option<String>; OPTIONS] {
     ]
 }
 
+/// Names of the settings that not all runs have at the same level.
 fn own_settings(runs: &[Run]) -> BTreeSet<String> {
-    let of = |run: &Run| -> BTreeSet<(String, String)> {
-        let set = run.situation.settings.iter();
-        set.map(|(it, _)| (it.factor.clone(), it.level.clone()))
-            .collect()
-    };
-    let pairs = runs.windows(2).map(|pair| (of(&pair[0]), of(&pair[1])));
-    let names = pairs.flat_map(|(one, other)| {
-        let own = one
-            .symmetric_difference(&other)
-            .map(|(name, _)| name.clone());
-        own.collect::<Vec<_>>()
-    });
-    names.collect()
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (setting, _) in runs.iter().flat_map(|run| &run.situation.settings) {
+        *counts.entry((&setting.factor, &setting.level)).or_default() += 1;
+    }
+    let own = counts.into_iter().filter(|(_, count)| *count < runs.len());
+    own.map(|((factor, _), _)| factor.to_owned()).collect()
 }
 
 fn common_titles(runs: &[Run]) -> usize {
@@ -244,33 +231,26 @@ fn text_above(situation: &Situation) -> LoadPart {
     let lines = situation.titles.iter().map(|title| &title.line);
     let last = lines.chain(&situation.texts).max_by_key(|line| line.number);
     let shown = last.map(|line| hide_secrets(&line.text));
-    let option = shown.as_ref().map(|text| format!("({text})"));
+    let option = shown
+        .as_ref()
+        .map(|text| format!("({text})"))
+        .unwrap_or_default();
     LoadPart {
         value: OptionValue::Text(situation.place.mark.to_string()),
         // It is no part of the load either.
         is_part_of_url: true,
-        ..LoadPart::other(
-            TEXT_ABOVE,
-            shown.as_deref().unwrap_or("none"),
-            option.as_deref().unwrap_or_default(),
-        )
+        ..LoadPart::other(TEXT_ABOVE, shown.as_deref().unwrap_or("none"), &option)
     }
 }
 
 /// What a text says about the load of a run, besides its name.
 fn noted_load(run: &Run) -> Vec<LoadPart> {
-    let mut parts = Vec::new();
-    if let Some(duration) = &run.report.duration {
-        let option = format!("-d{duration}");
-        parts.push(LoadPart::other(
-            crate::read::PRINTED_DURATION,
-            duration,
-            &option,
-        ));
-    }
-    if let Some(share) = ended_early(run) {
-        parts.push(share);
-    }
+    let duration = run
+        .report
+        .duration
+        .as_ref()
+        .map(|duration| LoadPart::other(PRINTED_DURATION, duration, &format!("-d{duration}")));
+    let mut parts: Vec<LoadPart> = duration.into_iter().chain(ended_early(run)).collect();
     if let Some(url) = &run.report.url {
         let (server, path) = match Target::parse(url) {
             Ok(target) => target.server_and_path(),
