@@ -419,7 +419,10 @@ const OWN_MESSAGE: &str = "wrkbench: ";
 
 /// Numbers the runs within their cells: by their rounds and numbers if they have them, else from 1.
 fn number(observations: &mut [Observation]) {
-    let known = |run: &Observation| run.round.or((run.form == Form::Table).then_some(run.run));
+    let known = |run: &Observation| {
+        run.round
+            .or_else(|| (run.form == Form::Table).then_some(run.run))
+    };
     let numbers: Vec<Option<u32>> = observations.iter().map(known).collect();
     crate::read::number_runs(observations);
     for (run, number) in observations.iter_mut().zip(numbers) {
