@@ -147,23 +147,17 @@ fn visible(line: &str) -> Cow<'_, str> {
         return Cow::Borrowed(line);
     }
     let mut plain = String::with_capacity(line.len());
-    let mut chars = line.chars().peekable();
+    let mut chars = line.chars();
     while let Some(c) = chars.next() {
-        match (c, chars.peek()) {
-            ('\u{1b}', Some('[')) => {
-                let _ = chars.by_ref().skip(1).find(|c| ('@'..='~').contains(c));
-            }
-            ('\u{1b}', Some(']')) => {
-                let _ = chars.by_ref().find(|c| matches!(c, '\u{7}' | '\\'));
-            }
-            ('\u{1b}', Some('(' | ')')) => {
-                let _ = chars.nth(1);
-            }
-            ('\u{1b}', _) => {
-                let _ = chars.next();
-            }
-            ('\u{8}', _) => {}
-            (c, _) => plain.push(c),
+        match c {
+            '\u{1b}' => match chars.next() {
+                Some('[') => drop(chars.find(|c| ('@'..='~').contains(c))),
+                Some(']') => drop(chars.find(|c| matches!(c, '\u{7}' | '\\'))),
+                Some('(' | ')') => drop(chars.next()),
+                _ => {}
+            },
+            '\u{8}' => {}
+            c => plain.push(c),
         }
     }
     let plain = plain.trim_end_matches('\r');

@@ -51,7 +51,7 @@ pub(super) fn start(line: &str) -> Option<Report> {
 
 /// Whether a report whose first line is missing may start here.
 pub(super) fn starts_without_first_line(line: &str) -> bool {
-    parts(THREADS.0, line).is_some() || line.starts_with(HEADER)
+    values(THREADS, line).is_some() || line.starts_with(HEADER)
 }
 
 /// Whether a line looks like part of a report, wherever it is.
@@ -72,50 +72,33 @@ const HEADER: &str = "Thread Stats ";
 /// Reads a number; `None` if it is not one, or cut off.
 type Number = fn(&str) -> Option<f64>;
 
-/// The form of a line, and in place of each `{}` a metric.
-type Form = (&'static str, &'static [(&'static str, Number)]);
+/// What the numbers in a line may be.
+const NUMBERS: [(&str, Number); 4] = [
+    ("count", printed::whole),
+    ("decimal", printed::decimal),
+    ("time", printed::time_us),
+    ("bytes", printed::bytes),
+];
 
-const THREADS: Form = (
-    "{} threads and {} connections",
-    &[("threads", printed::whole), ("connections", printed::whole)],
-);
+const THREADS: &str = "{threads count} threads and {connections count} connections";
 
-/// wrk's counters.
-const ERRORS: Form = (
-    "Socket errors: connect {}, read {}, write {}, timeout {}",
-    &[
-        ("errors_connect", printed::whole),
-        ("errors_read", printed::whole),
-        ("errors_write", printed::whole),
-        ("errors_timeout", printed::whole),
-    ],
-);
+const LAST: &str = "Transfer/sec:{bytes_transfer_per_sec bytes}";
 
-const LAST: Form = (
-    "Transfer/sec:{}",
-    &[(metric::BYTES_PER_SEC, printed::bytes)],
-);
-
-const FORMS: [Form; 6] = [
+/// The forms of lines, with metrics in place of their numbers.
+const FORMS: [&str; 6] = [
     THREADS,
-    ERRORS,
+    "{requests count} requests in {duration_in_microseconds time}, {bytes bytes} read",
+    "Socket errors: connect {errors_connect count}, read {errors_read count}, \
+     write {errors_write count}, timeout {errors_timeout count}",
+    "Non-2xx or 3xx responses:{statuses_over_399 count}",
+    "Requests/sec:{requests_per_sec decimal}",
     LAST,
-    (
-        "{} requests in {}, {} read",
-        &[
-            (metric::REQUESTS, printed::whole),
-            (metric::DURATION_US, printed::time_us),
-            (metric::BYTES, printed::bytes),
-        ],
-    ),
-    (
-        "Non-2xx or 3xx responses:{}",
-        &[(metric::STATUSES_OVER_399, printed::whole)],
-    ),
-    (
-        "Requests/sec:{}",
-        &[(metric::REQUESTS_PER_SEC, printed::decimal)],
-    ),
+];
+
+/// Lines that wrk omits because they show zero.
+const OMITTED: [&str; 2] = [
+    "Socket errors: connect 0, read 0, write 0, timeout 0",
+    "Non-2xx or 3xx responses: 0",
 ];
 
 /// Rows of the table of times, the prefixes of their metrics, the unit at the end of these, and
@@ -149,12 +132,9 @@ impl Report {
 
     /// Reads the next line, and says whether it belongs to the report.
     pub(super) fn take(&mut self, line: &str) -> LineUse {
-        let taken = self.title(line)
-            || self.row(line)
-            || FORMS.iter().any(|form| self.form(form, line))
-            || self.percentile(line);
+        let taken = self.title(line) || self.row(line) || self.form(line) || self.percentile(line);
         match taken {
-            true if parts(LAST.0, line).is_some() => LineUse::Last,
+            true if values(LAST, line).is_some() => LineUse::Last,
             true => LineUse::Taken,
             false => LineUse::Unknown,
         }
@@ -176,12 +156,15 @@ impl Report {
 
     /// Completes the values once the whole report has been read.
     pub(super) fn finish(&mut self) {
-        // Lines that wrk omits when they would show zero.
-        let errors = ERRORS.1.iter();
-        let errors = errors.map(|(name, _)| *self.values.entry((*name).to_owned()).or_default());
-        let errors = errors.sum();
+        for line in OMITTED {
+            self.form(line);
+        }
+        let errors = self
+            .values
+            .iter()
+            .filter(|(name, _)| name.starts_with("errors_"));
+        let errors = errors.map(|(_, count)| count).sum();
         self.put(metric::ERRORS, errors);
-        self.put(metric::STATUSES_OVER_399, 0.0);
         let requests = self.values.get(metric::REQUESTS).copied();
         if self.has_no_samples || requests.unwrap_or_default() == 0.0 {
             // Without samples, zeros are printed.
@@ -253,17 +236,13 @@ impl Report {
         found.iter().all(|(_, value)| value.is_some())
     }
 
-    /// Reads a line of this form.
-    fn form(&mut self, (form, metrics): &Form, line: &str) -> bool {
-        let read = || -> Option<Vec<f64>> {
-            let parts = parts(form, line)?.into_iter().zip(*metrics);
-            parts.map(|(part, (_, read))| read(part)).collect()
-        };
-        let values = read();
-        for ((name, _), value) in metrics.iter().zip(values.iter().flatten()) {
+    /// Reads a line of one of the forms.
+    fn form(&mut self, line: &str) -> bool {
+        let found = FORMS.iter().find_map(|form| values(form, line));
+        for (name, value) in found.iter().flatten() {
             self.put(name, *value);
         }
-        values.is_some()
+        found.is_some()
     }
 
     /// Reads a row of a distribution: `99.999%    6.82ms`.
@@ -288,21 +267,24 @@ impl Report {
     }
 }
 
-/// What a line has in place of each `{}` of a form.
-fn parts<'l>(form: &str, line: &'l str) -> Option<Vec<&'l str>> {
-    let mut literals = form.split("{}");
-    let mut rest = line.strip_prefix(literals.next()?)?;
-    let mut parts = Vec::new();
-    for literal in literals {
-        // There is nothing after the last part.
-        let (part, after) = match literal {
+/// The metrics and values of a line of this form.
+fn values<'f>(form: &'f str, line: &str) -> Option<Vec<(&'f str, f64)>> {
+    let (start, fields) = form.split_once('{')?;
+    let mut rest = line.strip_prefix(start)?;
+    let mut values = Vec::new();
+    for field in fields.split('{') {
+        let (field, next) = field.split_once('}')?;
+        let (name, kind) = field.split_once(' ')?;
+        // There is nothing after the last value.
+        let (value, after) = match next {
             "" => (rest, ""),
-            literal => rest.split_once(literal)?,
+            next => rest.split_once(next)?,
         };
-        parts.push(part.trim());
+        let (_, read) = NUMBERS.iter().find(|(known, _)| *known == kind)?;
+        values.push((name, read(value.trim())?));
         rest = after;
     }
-    rest.is_empty().then_some(parts)
+    rest.is_empty().then_some(values)
 }
 
 /// Whether a line is a row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples
