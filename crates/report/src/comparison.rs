@@ -796,8 +796,8 @@ pub(crate) fn value(metric: &Metric, value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| show(&metric.name, value))
 }
 
-/// A share in percent: `0.42`, `4.1`, `12`, `1,840`. Small ones keep two digits, so that only nothing
-/// is 0.
+/// A share in percent: `0.42`, `4.1`, `12`, `1,840`. Small ones keep two digits, so that only
+/// nothing is 0.
 pub(crate) fn percent(share: f64) -> String {
     /// Smaller ones are errors of rounding.
     const LEAST: f64 = 1e-6;
