@@ -74,7 +74,7 @@ pub struct Origin {
     /// The part: `target`, `profile`, `round`, the name of a setting, or `averaged` for the run
     /// that this one repeats.
     pub part: String,
-    /// Its value.
+    /// What the name has for this part, such as `x86_64`.
     pub value: String,
     /// Where it comes from: `line 17: "x86_64:"`. For `averaged`, what shows the repetition.
     pub from: String,

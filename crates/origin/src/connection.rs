@@ -465,10 +465,13 @@ impl Connection {
             Phase::Lingering {
                 until_ns,
                 bytes_left,
-            } => match now_ns >= until_ns || bytes_left == 0 {
-                true => Action::Close(CloseMode::Graceful),
-                false => Action::Wait(until_ns),
-            },
+            } => {
+                if now_ns >= until_ns || bytes_left == 0 {
+                    Action::Close(CloseMode::Graceful)
+                } else {
+                    Action::Wait(until_ns)
+                }
+            }
             _ => Action::Idle,
         }
     }

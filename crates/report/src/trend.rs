@@ -113,12 +113,7 @@ fn answer(trend: &Trend) -> String {
     let metrics = metrics.flat_map(|history| history.metrics.iter().map(move |it| (history, it)));
     let found = metrics.flat_map(|(history, metric)| {
         let name = name_of(history, metric);
-        let told = Told {
-            name: &name,
-            by: &trend.by,
-            points: &history.points,
-            metric,
-        };
+        let told = Told::of(trend, history, metric, &name);
         let drift = metric.drift.iter().filter(|drift| !drift.is_explained);
         let drift = drift.map(|drift| told.drift_in_short(drift));
         let changes = metric.changes.iter().filter(|change| !change.is_explained);
@@ -175,12 +170,7 @@ fn name_of(history: &History, metric: &MetricHistory) -> String {
 /// What is known about a metric of a history: its changes, or that there are none.
 fn sentences_of(trend: &Trend, history: &History, metric: &MetricHistory) -> Vec<(Tone, String)> {
     let name = name_of(history, metric);
-    let told = Told {
-        name: &name,
-        by: &trend.by,
-        points: &history.points,
-        metric,
-    };
+    let told = Told::of(trend, history, metric, &name);
     let points = metric.medians.iter().flatten().count();
     let counted = counted(points as u64, &trend.by);
     let drift = metric.drift.iter().map(|drift| told.drift(drift));
@@ -215,7 +205,21 @@ struct Told<'a> {
     metric: &'a MetricHistory,
 }
 
-impl Told<'_> {
+impl<'a> Told<'a> {
+    fn of(
+        trend: &'a Trend,
+        history: &'a History,
+        metric: &'a MetricHistory,
+        name: &'a str,
+    ) -> Self {
+        Self {
+            name,
+            by: &trend.by,
+            points: &history.points,
+            metric,
+        }
+    }
+
     /// `requests/s is 12 % lower from 2026-11-20 on`
     fn change_in_short(&self, change: &Change) -> String {
         let (name, since) = (self.name, &self.points[change.point].name);
@@ -267,9 +271,10 @@ impl Told<'_> {
         let is_higher = drift.levels[1] > drift.levels[0];
         let direction = if is_higher { "rises" } else { "falls" };
         let [each, ..] = drift.each;
-        let size = match drift.is_ratio {
-            true => format!("{} %", percent((each - 1.0).abs())),
-            false => show(&self.metric.metric.name, each.abs()),
+        let size = if drift.is_ratio {
+            format!("{} %", percent((each - 1.0).abs()))
+        } else {
+            show(&self.metric.metric.name, each.abs())
         };
         format!("{name} {direction} by about {size} a {by} from {from} to {to}")
     }

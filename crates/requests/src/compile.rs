@@ -49,7 +49,7 @@ const MAX_SET_BYTES: usize = 1 << 30;
 const MAX_GAPS: usize = u32::MAX as usize;
 
 /// The longest name of a request.
-const MAX_NAME_BYTES: usize = 200;
+pub(crate) const MAX_NAME_BYTES: usize = 200;
 
 /// Reads a request file whose requests have no moments.
 ///

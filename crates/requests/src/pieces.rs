@@ -13,7 +13,7 @@ const PIECE_BYTES: usize = 64 << 20;
 pub(crate) struct Pieces {
     piece_bytes: usize,
     complete: Vec<Vec<u8>>,
-    /// Bytes of those.
+    /// The sum of the lengths of `complete`.
     complete_bytes: usize,
     last: Vec<u8>,
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::compile::MAX_NAME_BYTES;
 use crate::entry::{Entry, Header};
 use crate::error::Fault;
 use crate::lines::{Line, RequestLine, lines_of};
@@ -53,9 +54,6 @@ const DEFAULT_METHOD: &str = "GET";
 /// and a table of more rows is no summary.
 const NAMES_MAX: usize = 20;
 
-/// The longest name.
-const NAME_BYTES_MAX: usize = 100;
-
 /// Whether the requests of a list are named by method and path: there are several names, but few.
 fn has_few_names(text: &str, at: usize) -> bool {
     let mut names = BTreeSet::new();
@@ -64,7 +62,7 @@ fn has_few_names(text: &str, at: usize) -> bool {
             continue;
         };
         let name = name_of(&request);
-        if name.len() > NAME_BYTES_MAX || !name.chars().all(plan::is_printable) {
+        if name.len() > MAX_NAME_BYTES || !name.chars().all(plan::is_printable) {
             return false;
         }
         names.insert(name);

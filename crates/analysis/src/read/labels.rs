@@ -181,9 +181,10 @@ pub(super) fn natural(text: &str) -> Vec<(usize, String)> {
     for part in chars.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
         let part = String::from_iter(part);
         let number = part.trim_start_matches('0');
-        parts.push(match part.starts_with(|c: char| c.is_ascii_digit()) {
-            true => (number.len(), number.to_owned()),
-            false => (usize::MAX, part),
+        parts.push(if part.starts_with(|c: char| c.is_ascii_digit()) {
+            (number.len(), number.to_owned())
+        } else {
+            (usize::MAX, part)
         });
     }
     parts

@@ -82,7 +82,7 @@ impl Columns {
         (kinds.iter().any(is_measured)).then_some(Self { kinds, titles })
     }
 
-    /// Reads a row.
+    /// The run that a row stands for, with the columns that name it and those that are metrics.
     pub(super) fn row(&self, cells: &[String]) -> Row {
         let cells: Vec<String> = cells.iter().map(|cell| unescaped(cell)).collect();
         let is_name = |at: usize| at == 0 || self.kinds.get(at) == Some(&Kind::Run);

@@ -188,14 +188,15 @@ fn is_picture(path: &Path) -> bool {
 /// # Errors
 /// When the file name is not that of an SVG file.
 fn check_picture(path: &Path) -> Result<(), Refusal> {
-    match has_ending(path, "svg") {
-        true => Ok(()),
-        false if has_ending(path, "png") => Err(Refusal(format!(
-            "-o {path:?}: --chart writes SVG (expected .svg; a button of the page saves its charts \
-             as PNG)"
-        ))),
-        false => Err(Refusal(format!(
-            "-o {path:?}: --chart writes SVG (expected .svg)"
-        ))),
+    if has_ending(path, "svg") {
+        return Ok(());
     }
+    let advice = if has_ending(path, "png") {
+        "; a button of the page saves its charts as PNG"
+    } else {
+        ""
+    };
+    Err(Refusal(format!(
+        "-o {path:?}: --chart writes SVG (expected .svg{advice})"
+    )))
 }

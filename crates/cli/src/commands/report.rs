@@ -92,13 +92,14 @@ fn picture(
     let page = report::page::build(&subject(reading, conclusions.as_ref()));
     let Some(chart) = picture::chart_named(&page, &wanted.name) else {
         let names: Vec<&str> = picture::charts(&page).map(|it| it.id.as_str()).collect();
-        match names.is_empty() {
-            true => bail!("--chart: the page of these runs has no chart"),
-            false => bail!(
+        if names.is_empty() {
+            bail!("--chart: the page of these runs has no chart");
+        } else {
+            bail!(
                 "--chart {:?}: the page has no such chart (expected {})",
                 wanted.name,
                 names.join(", ")
-            ),
+            );
         }
     };
     let mut bytes = Vec::new();
@@ -118,9 +119,10 @@ fn picture(
             print(&bytes)?;
         }
     }
-    Ok(match reading.problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if reading.problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -382,7 +382,7 @@ impl News {
 enum End {
     /// The bus was closed.
     Closed,
-    /// For this reason.
+    /// The connection was lost, with the reason. Another one may succeed.
     Lost(String),
     /// The server exceeds a limit.
     Broken(String),

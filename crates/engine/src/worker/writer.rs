@@ -185,9 +185,10 @@ impl<S: Session> RequestWriter<S> {
         clients: u32,
     ) -> Result<Self, String> {
         let set = &file.set;
-        let count = match S::SENDS_TEXT || set.len() <= ENCODED_MAX {
-            true => set.len(),
-            false => 0,
+        let count = if S::SENDS_TEXT || set.len() <= ENCODED_MAX {
+            set.len()
+        } else {
+            0
         };
         let mut prepared = Vec::with_capacity(count);
         for request in 0..count {

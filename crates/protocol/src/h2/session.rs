@@ -639,9 +639,10 @@ impl Connection {
             }
             return self.finish(data.stream, output, events);
         }
-        match data.content.is_empty() {
-            true => self.idle.add(IGNORED_WEIGHT)?,
-            false => self.idle.end(),
+        if data.content.is_empty() {
+            self.idle.add(IGNORED_WEIGHT)?;
+        } else {
+            self.idle.end();
         }
         if let Some(increment) = stream.receive_window.release(flow_bytes) {
             writer::window_update(data.stream, increment, output);

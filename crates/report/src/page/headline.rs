@@ -96,9 +96,10 @@ fn speed_of(result: &RunResult) -> String {
         Verdict::Disturbed { .. } => ", load generator disturbed",
         Verdict::Undisturbed | Verdict::Unknown => "",
     };
-    let stopped = match result.window.interrupted {
-        true => ", stopped early",
-        false => "",
+    let stopped = if result.window.interrupted {
+        ", stopped early"
+    } else {
+        ""
     };
     let latency = latency.map_or_else(String::new, |latency| format!(" with {latency}"));
     format!("{speed}{latency}{limits}{stopped}")
@@ -126,9 +127,10 @@ fn of_values(run: &Observation) -> String {
     let share = words::share(over_399, requests);
     let failed = is_failing(over_399, requests)
         .then(|| format!("{share} of responses had a status above 399; "));
-    match known.is_empty() {
-        true => run.source.clone(),
-        false => failed.unwrap_or_default() + &known.join(" with "),
+    if known.is_empty() {
+        run.source.clone()
+    } else {
+        failed.unwrap_or_default() + &known.join(" with ")
     }
 }
 
@@ -164,18 +166,20 @@ fn not_compared(runs: &Runs<'_>) -> String {
     let shown: Vec<String> = shown.take(2).collect();
     let failed = group.recording().and_then(statuses_in_words);
     let failed = failed.map_or_else(String::new, |failed| format!("{failed}; "));
-    match shown.is_empty() {
-        true => format!("{failed}{number_of}"),
-        false => format!("{failed}{}, median of {number_of}", shown.join(" with ")),
+    if shown.is_empty() {
+        format!("{failed}{number_of}")
+    } else {
+        format!("{failed}{}, median of {number_of}", shown.join(" with "))
     }
 }
 
 /// `2,031 requests/s`, `p99 latency 12.3 ms`
 fn with_label(metric: &Metric, value: f64) -> String {
     let shown = show(&metric.name, value);
-    match is_number(metric) {
-        true => format!("{shown} {}", metric.label),
-        false => format!("{} {shown}", metric.label),
+    if is_number(metric) {
+        format!("{shown} {}", metric.label)
+    } else {
+        format!("{} {shown}", metric.label)
     }
 }
 
@@ -219,9 +223,10 @@ fn of_comparisons(known: &Conclusions) -> String {
                 .map(|(count, what)| format!("{count} {what}"))
                 .collect();
             let of = counted(known.comparisons.len() as u64, "comparison");
-            match parts.is_empty() {
-                true => format!("No effect found in {of}"),
-                false => format!("No effect found in {of}: {}", list(&parts)),
+            if parts.is_empty() {
+                format!("No effect found in {of}")
+            } else {
+                format!("No effect found in {of}: {}", list(&parts))
             }
         }
     }
@@ -262,15 +267,17 @@ fn effect_of(group: &[&Comparison]) -> Option<(f64, String)> {
     let size = size.map_or(0.0, |ratio| ratio.ln().abs());
     let effects = group.iter().filter_map(|one| of_level(one, &level.name));
     let effects: Vec<String> = effects.take(LISTED_MAX).collect();
-    let effects = match effects.is_empty() {
-        true => vec![format!("other {}", first.metric.label)],
-        false => effects,
+    let effects = if effects.is_empty() {
+        vec![format!("other {}", first.metric.label)]
+    } else {
+        effects
     };
     let open = group.iter().filter(|one| is_undecided(one.outcome));
     let open: Vec<String> = open.map(|one| one.metric.label.clone()).collect();
-    let open = match open.is_empty() {
-        true => String::new(),
-        false => format!("; {} {UNDECIDED}", metrics_in_words(open)),
+    let open = if open.is_empty() {
+        String::new()
+    } else {
+        format!("; {} {UNDECIDED}", metrics_in_words(open))
     };
     let doubt = first
         .measured_first()
@@ -347,9 +354,10 @@ fn without_effect(group: &[&Comparison]) -> String {
 }
 
 fn limited(comparison: &Comparison) -> &'static str {
-    match comparison.is_generator_saturated() {
-        true => ", load generator saturated",
-        false => "",
+    if comparison.is_generator_saturated() {
+        ", load generator saturated"
+    } else {
+        ""
     }
 }
 
@@ -359,9 +367,10 @@ fn failing(comparison: &Comparison) -> String {
         .failing()
         .map(|level| (&level.name, level.failed))
         .collect();
-    match failing.is_empty() {
-        true => String::new(),
-        false => failed_phrase(failing) + "; ",
+    if failing.is_empty() {
+        String::new()
+    } else {
+        failed_phrase(failing) + "; "
     }
 }
 

@@ -169,9 +169,10 @@ impl Pen<'_, '_> {
 
     fn shape(&self, svg: &mut Svg, place: Point, radius: f64, is_hollow: bool) {
         let path = shapes::outline(shapes::index_of(self.marks.color), place, radius);
-        match is_hollow {
-            true => svg.shape(&path, self.surface, self.opacity, Some(self.color)),
-            false => svg.shape(&path, self.color, self.opacity, None),
+        if is_hollow {
+            svg.shape(&path, self.surface, self.opacity, Some(self.color));
+        } else {
+            svg.shape(&path, self.color, self.opacity, None);
         }
     }
 
@@ -188,9 +189,10 @@ impl Pen<'_, '_> {
         let count: usize = found.iter().map(Vec::len).sum();
         let [left, _, width, _] = self.plot.place;
         let has_all = !is_step && width / count.max(1) as f64 >= POINTS_APART;
-        let mut next = match have_company(self.plot.chart) {
-            true => left + (self.marks.color * 29) as f64 % SHAPES_APART,
-            false => f64::INFINITY,
+        let mut next = if have_company(self.plot.chart) {
+            left + (self.marks.color * 29) as f64 % SHAPES_APART
+        } else {
+            f64::INFINITY
         };
         for points in &found {
             for place in points {

@@ -196,9 +196,10 @@ impl<'a> Plot<'a> {
         let [left, top, width, _] = self.place;
         let bottom = self.bottom();
         let is_slanted = self.is_slanted();
-        let every = match is_slanted {
-            true => (SLANTED_APART / self.room_of_name()).ceil().max(1.0) as usize,
-            false => 1,
+        let every = if is_slanted {
+            (SLANTED_APART / self.room_of_name()).ceil().max(1.0) as usize
+        } else {
+            1
         };
         for (at, text) in self.ticks_x.iter().step_by(every) {
             let x = left + share(&self.x, *at) * width;
@@ -209,15 +210,12 @@ impl<'a> Plot<'a> {
                 );
             }
             let text = cut(text, NAME_CHARS_MAX);
-            match is_slanted {
-                true => {
-                    let place = [x + 4.0, bottom + FONT_SIZE];
-                    svg.text(place, Anchor::Slanted(SLANT_DEG), &colors.muted, &text);
-                }
-                false => {
-                    let place = [x, bottom + LINE / 2.0 + 4.0];
-                    svg.text(place, Anchor::Middle, &colors.muted, &text);
-                }
+            if is_slanted {
+                let place = [x + 4.0, bottom + FONT_SIZE];
+                svg.text(place, Anchor::Slanted(SLANT_DEG), &colors.muted, &text);
+            } else {
+                let place = [x, bottom + LINE / 2.0 + 4.0];
+                svg.text(place, Anchor::Middle, &colors.muted, &text);
             }
         }
     }
@@ -250,9 +248,10 @@ impl<'a> Plot<'a> {
     }
 
     fn height_of_ticks(&self) -> f64 {
-        match self.is_slanted() {
-            true => LINE + self.widest_name() * SLANT_DEG.to_radians().sin(),
-            false => LINE + 6.0,
+        if self.is_slanted() {
+            LINE + self.widest_name() * SLANT_DEG.to_radians().sin()
+        } else {
+            LINE + 6.0
         }
     }
 }

@@ -74,9 +74,10 @@ impl<'a> Scaled<'a> {
     }
 
     fn linear(&self, [min, max]: [f64; 2], fit: Fit) -> [f64; 2] {
-        let [min, max] = match fit.from_zero || self.axis.from_zero {
-            true => [min.min(0.0), max.max(0.0)],
-            false => [min, max],
+        let [min, max] = if fit.from_zero || self.axis.from_zero {
+            [min.min(0.0), max.max(0.0)]
+        } else {
+            [min, max]
         };
         if min == max && min == 0.0 {
             return [0.0, 1.0];

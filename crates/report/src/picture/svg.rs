@@ -106,9 +106,10 @@ impl Svg {
 
     pub(super) fn line(&mut self, path: &str, stroke: Stroke<'_>) {
         let Stroke { color, width, .. } = stroke;
-        let dashes = match stroke.is_dashed {
-            true => " stroke-dasharray=\"6 4\"",
-            false => "",
+        let dashes = if stroke.is_dashed {
+            " stroke-dasharray=\"6 4\""
+        } else {
+            ""
         };
         let (width, opacity) = (number(width), faint("stroke-opacity", stroke.opacity));
         self.0 += &format!(
@@ -157,9 +158,10 @@ pub(super) fn number(value: f64) -> String {
 }
 
 fn faint(attribute: &str, opacity: f64) -> String {
-    match opacity < 1.0 {
-        true => format!(" {attribute}=\"{opacity:.2}\""),
-        false => String::new(),
+    if opacity < 1.0 {
+        format!(" {attribute}=\"{opacity:.2}\"")
+    } else {
+        String::new()
     }
 }
 

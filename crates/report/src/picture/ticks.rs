@@ -73,19 +73,22 @@ pub(super) fn short(unit: Unit, value: f64) -> String {
     let whole = (value / size).abs().log10().floor() + 1.0;
     let decimals = (3.0 - whole).clamp(0.0, DECIMALS_MAX as f64) as usize;
     let text = signed(unit, value, decimals, size);
-    let text = match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     };
     format!("{text}{name}{}", sizes(unit).1)
 }
 
 /// With a sign where it says something, and with separators of thousands.
 fn signed(unit: Unit, value: f64, decimals: usize, size: f64) -> String {
-    let sign = match value < 0.0 {
-        true => "\u{2212}",
-        false if unit == Unit::ChangePercent => "+",
-        false => "",
+    let sign = if value < 0.0 {
+        "\u{2212}"
+    } else if unit == Unit::ChangePercent {
+        "+"
+    } else {
+        ""
     };
     let digits = format!("{:.decimals$}", (value / size).abs());
     let (whole, rest) = digits.split_once('.').unwrap_or((&digits, ""));

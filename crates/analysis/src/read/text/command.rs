@@ -113,9 +113,10 @@ fn options(others: Vec<&str>, words: &[&str]) -> Command {
     let mut words = words.iter().map(|word| word.trim_end_matches(';'));
     while let Some(word) = words.next() {
         let Some((name, attached)) = option(word) else {
-            match word.contains("://") && command.url.is_none() {
-                true => command.url = Some(word.to_owned()),
-                false => others.push(word.to_owned()),
+            if word.contains("://") && command.url.is_none() {
+                command.url = Some(word.to_owned());
+            } else {
+                others.push(word.to_owned());
             }
             continue;
         };

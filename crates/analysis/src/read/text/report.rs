@@ -133,10 +133,12 @@ impl Report {
     /// Reads the next line, and says whether it belongs to the report.
     pub(super) fn take(&mut self, line: &str) -> LineUse {
         let taken = self.title(line) || self.row(line) || self.form(line) || self.percentile(line);
-        match taken {
-            true if values(LAST, line).is_some() => LineUse::Last,
-            true => LineUse::Taken,
-            false => LineUse::Unknown,
+        if !taken {
+            LineUse::Unknown
+        } else if values(LAST, line).is_some() {
+            LineUse::Last
+        } else {
+            LineUse::Taken
         }
     }
 
@@ -184,9 +186,10 @@ impl Report {
             return true;
         }
         if let Some(kind) = line.strip_prefix("Latency Distribution") {
-            self.distribution = Some(match kind.contains("Uncorrected") {
-                true => "service_time",
-                false => "latency",
+            self.distribution = Some(if kind.contains("Uncorrected") {
+                "service_time"
+            } else {
+                "latency"
             });
             return true;
         }

@@ -118,9 +118,10 @@ impl Connector {
                 Ok(Err(error @ LinkError::Unusable(_))) => return Err(error),
                 Ok(Err(error)) => last = error,
                 Err(_) => {
-                    let reason = match is_open {
-                        true => "it does not introduce itself as a NATS server within 5 s",
-                        false => "no response within 5 s",
+                    let reason = if is_open {
+                        "it does not introduce itself as a NATS server within 5 s"
+                    } else {
+                        "no response within 5 s"
                     };
                     last = LinkError::Unreachable(reason.to_owned());
                 }

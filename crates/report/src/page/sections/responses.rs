@@ -51,9 +51,10 @@ pub(crate) fn statuses_in_words(recording: &Recording) -> Option<String> {
     let (most, responses) = bad.max_by_key(|(_, responses)| *responses)?;
     let share = words::share(over_399, statuses.total());
     let status = format!("{most} ({})", meaning(most));
-    Some(match responses == over_399 {
-        true => format!("{share} of responses had the status {status}"),
-        false => format!("{share} of responses had a status above 399, most often {status}"),
+    Some(if responses == over_399 {
+        format!("{share} of responses had the status {status}")
+    } else {
+        format!("{share} of responses had a status above 399, most often {status}")
     })
 }
 
