@@ -73,13 +73,15 @@ fn speed_of(result: &RunResult) -> String {
         let known = Metric::named(name).of(result)?;
         Some(tables::measured(Some(known), |value| show(name, value)).text)
     };
-    let first_token = metric::percentile("first_token", 99.0);
+    let first_token = || {
+        let tokens = result.recording.llm.as_ref()?;
+        let percent = percentile_with_enough(tokens.first_token.count())?;
+        let time = shown(&metric::percentile("first_token", percent))?;
+        Some(format!("{} first token {time}", words::percentile(percent)))
+    };
     let rate = number(result.requests_per_sec());
     let (speed, latency) = match shown(metric::OUTPUT_TOKENS_PER_SEC) {
-        Some(tokens) => (
-            format!("{tokens} output tokens/s"),
-            shown(&first_token).map(|time| format!("p99 first token {time}")),
-        ),
+        Some(tokens) => (format!("{tokens} output tokens/s"), first_token()),
         None => (
             match AchievedRate::of(result) {
                 Some(rate_asked) => {
@@ -105,11 +107,19 @@ fn speed_of(result: &RunResult) -> String {
     format!("{speed}{latency}{limits}{stopped}")
 }
 
-/// `p99 12.3 ms`; `None` without samples.
+/// `p99 12.3 ms`; a lower percentile with few samples, `None` with fewer.
 fn latency_of(result: &RunResult) -> Option<String> {
-    let known = result.recording.latency_samples().percentile(99.0)?;
+    let samples = result.recording.latency_samples();
+    let percent = percentile_with_enough(samples.all().count())?;
+    let known = samples.percentile(percent)?;
     let text = tables::measured(Some(known), words::time_us).text;
-    Some(format!("p99 {text}"))
+    Some(format!("{} {text}", words::percentile(percent)))
+}
+
+/// The percentile that a heading has: the highest one with enough of the samples above it.
+fn percentile_with_enough(samples: u64) -> Option<f64> {
+    let mut percents = [99.0, 90.0, 50.0].into_iter();
+    percents.find(|percent| results::enough_samples(*percent, samples))
 }
 
 /// Of a run of which only a report's numbers are known.
@@ -470,6 +480,18 @@ mod tests {
             comparisons,
             ..Conclusions::default()
         })
+    }
+
+    #[test]
+    fn a_heading_has_no_percentile_with_too_few_samples_above_it() {
+        for (samples, expected) in [
+            (1_000, Some(99.0)),
+            (999, Some(90.0)),
+            (99, Some(50.0)),
+            (19, None),
+        ] {
+            assert_eq!(percentile_with_enough(samples), expected, "{samples}");
+        }
     }
 
     #[test]
