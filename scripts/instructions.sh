@@ -8,8 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 wrkbench=${1:-${CARGO_TARGET_DIR:-target}/release/wrkbench}
 limits=bench/instructions.txt
-# Starting and ending the program cancel out in the difference of two runs. A histogram that gets its
-# first sample in only one of them adds 270,000 instructions, which is 4 per request.
+# Starting and ending the program cancel out in the difference of two runs. A histogram that gets
+# its first sample in only one of them adds 270,000 instructions, which is 4 per request.
 few=10000
 many=80000
 # If the server is slow to respond, the client makes more system calls per request. So a row above
