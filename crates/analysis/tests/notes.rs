@@ -14,7 +14,10 @@ use analysis::{Observation, Reading};
 fn groups(path: &Path) -> String {
     let name = PathBuf::from(path.file_name().unwrap());
     let read = Reading::of_bytes(&fs::read(path).unwrap(), &name);
-    let reading = Reading::join(vec![(name, read.unwrap())]);
+    let reading = match read {
+        Ok(read) => Reading::join(vec![(name, read)]),
+        Err(error) => return format!("# {error}\n"),
+    };
     let options = TableOptions {
         columns: Some(vec!["requests_per_sec".to_owned()]),
         ..TableOptions::default()

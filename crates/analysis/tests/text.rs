@@ -474,7 +474,7 @@ fn notes_give_the_same_summary_as_their_author_made() {
 }
 
 #[test]
-fn additions_of_terminals_loggers_and_editors_change_nothing() {
+fn additions_of_terminals_and_editors_change_nothing() {
     let each = |text: &str, change: &dyn Fn(usize, &str) -> String| -> String {
         let lines = text.lines().enumerate();
         lines
@@ -487,8 +487,6 @@ fn additions_of_terminals_loggers_and_editors_change_nothing() {
             let units = "\u{feff}".encode_utf16().chain(text.encode_utf16());
             units.flat_map(unit).collect()
         };
-        let diff = each(text, &|_, line| format!("+{line}"));
-        let diff = format!("--- /dev/null\n+++ b/notes\n@@ -0,0 +1 @@\n{diff}");
         for (what, bytes) in [
             (
                 "colours",
@@ -508,34 +506,32 @@ fn additions_of_terminals_loggers_and_editors_change_nothing() {
                 })
                 .into_bytes(),
             ),
-            (
-                "ts",
-                each(text, &|_, line| format!("May 01 12:00:00 {line}")).into_bytes(),
-            ),
-            (
-                "journal",
-                each(text, &|_, line| {
-                    format!("May  1 12:00:00 host wrk[17]: {line}")
-                })
-                .into_bytes(),
-            ),
-            (
-                "compose",
-                each(text, &|_, line| format!("wrk-1  | {line}")).into_bytes(),
-            ),
             ("Windows", text.replace('\n', "\r\n").into_bytes()),
-            (
-                "mail",
-                each(text, &|_, line| format!("> {line}")).into_bytes(),
-            ),
             ("UTF-16, low byte first", utf_16(u16::to_le_bytes)),
             ("UTF-16, high byte first", utf_16(u16::to_be_bytes)),
-            ("diff", diff.into_bytes()),
         ] {
             let read = Reading::of_bytes(&bytes, Path::new("notes.md"));
             let read = read.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(named(&read.observations), plain, "{what}");
         }
+    }
+}
+
+#[test]
+fn a_report_with_text_before_its_lines_is_skipped_with_a_note() {
+    for prefix in ["wrk-1  | ", "May  1 12:00:00 host wrk[17]: ", "+"] {
+        let lines = WRK2.lines().map(|line| format!("{prefix}{line}\n"));
+        let prefixed: String = lines.collect();
+        let read = |text: &str| Reading::of_bytes(text.as_bytes(), Path::new("notes.md"));
+        let before = prefix.trim_end();
+        let note =
+            format!("a report with {before:?} before it, skipped (remove this from its lines)");
+        let alone = read(&prefixed).unwrap_err().to_string();
+        assert!(alone.ends_with(&note), "{alone}");
+        let below = read(&format!("{WRK2}\n{prefixed}")).unwrap();
+        assert_eq!(below.observations.len(), runs(WRK2).len());
+        assert!(below.has_skipped_lines);
+        assert!(below.notes[0].ends_with(&note), "{:?}", below.notes);
     }
 }
 

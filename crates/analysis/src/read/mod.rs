@@ -162,9 +162,9 @@ impl Reading {
         let read = if text.trim().is_empty() {
             Err(not_understood(path, "the file is empty"))
         } else if text.trim_start().starts_with('{') {
-            of_document(&text, path).or_else(|error| of_text(&text, path).ok_or(error))
+            of_document(&text, path).or_else(|error| of_text(&text, path).map_err(|_| error))
         } else {
-            of_text(&text, path).ok_or_else(|| not_understood(path, NO_RUN))
+            of_text(&text, path)
         };
         let mut reading = match read {
             // A file of buffertest's is a run, and it may be empty or damaged.
@@ -336,11 +336,15 @@ fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
     })
 }
 
-/// The runs of a text; `None` if there are none.
-fn of_text(text: &str, path: &Path) -> Option<Reading> {
+fn of_text(text: &str, path: &Path) -> Result<Reading, ReadError> {
     let runs = text::read(text, &path.display().to_string());
+    if runs.observations.is_empty() {
+        let skipped = runs.notes.first();
+        let skipped = skipped.map(|note| format!("no run in it: {note}"));
+        return Err(not_understood(path, skipped.as_deref().unwrap_or(NO_RUN)));
+    }
     let note = |note: String| format!("{}: {note}", path.display());
-    (!runs.observations.is_empty()).then(|| Reading {
+    Ok(Reading {
         observations: runs.observations,
         notes: runs.notes.into_iter().map(note).collect(),
         has_skipped_lines: runs.has_skipped_lines,

@@ -28,6 +28,7 @@ use super::foreign_json::{self, NoObject};
 use super::same_run;
 use crate::Observation;
 use crate::observation::Form;
+use crate::read::quote;
 use command::Command;
 use context::{Context, Situation};
 use lines::SourceLine;
@@ -68,11 +69,8 @@ const COMMANDS_TRIED: usize = 32;
 
 /// Reads all runs of a text. `source` is the name of the file.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
-    let clean::Cleaned { text, names } = clean::cleaned(text);
-    let mut reader = Reader {
-        prefixes: names,
-        ..Reader::default()
-    };
+    let text = clean::cleaned(text);
+    let mut reader = Reader::default();
     let mut offset = 0;
     for (index, raw) in text.split_inclusive('\n').enumerate() {
         if reader.runs.len() + reader.tables.len() >= RUNS_MAX {
@@ -116,9 +114,6 @@ struct Reader {
     notes: Vec<String>,
     unsaid_notes: usize,
     is_in_code: bool,
-    /// What the prefixes of first lines of reports say, and the last of them.
-    prefixes: BTreeMap<usize, String>,
-    prefix: String,
     /// Lines of the open report that are not understood. If it is cut off, they are below it.
     unknown: Vec<(usize, String)>,
     /// A line that continues in the next one, as far as it was read, and the number of its first
@@ -155,14 +150,6 @@ impl Reader {
                 && self.open.as_ref().is_none_or(|run| run.report.has(line));
         if starts_another {
             self.end_open();
-            if let Some(prefix) = self
-                .prefixes
-                .remove(&number)
-                .filter(|it| *it != self.prefix)
-            {
-                self.context.take(number, &prefix, self.is_in_code);
-                self.prefix = prefix;
-            }
             self.open_run(number, begins.unwrap_or_default());
         } else if self.open.is_some() && lines::is_outside_of_reports(line) {
             self.end_open();
@@ -236,6 +223,14 @@ impl Reader {
         if report::looks_like_a_part(line) {
             // Its report is missing, so it says nothing about the next one.
             self.note(number, format_args!("belongs to no report, skipped"));
+        } else if let Some(before) = report::start_within(line) {
+            let before = quote(before);
+            self.note(
+                number,
+                format_args!(
+                    "a report with {before:?} before it, skipped (remove this from its lines)"
+                ),
+            );
         } else if !line.starts_with(OWN_MESSAGE) {
             self.may_be_added_to &= self.context.take(number, line, self.is_in_code);
         }

@@ -49,6 +49,12 @@ pub(super) fn start(line: &str) -> Option<Report> {
     })
 }
 
+/// What stands before the start of a report in its first line, if anything does.
+pub(super) fn start_within(line: &str) -> Option<&str> {
+    let (before, _) = line.split_once("Running ")?;
+    start(&line[before.len()..]).map(|_| before)
+}
+
 /// Whether a report whose first line is missing may start here.
 pub(super) fn starts_without_first_line(line: &str) -> bool {
     values(THREADS, line).is_some() || line.starts_with(HEADER)
