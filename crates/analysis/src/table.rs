@@ -440,7 +440,7 @@ fn groups(cells: &[Vec<&Observation>]) -> Vec<Group> {
 /// The heading above a run in its notes, if it is part of the run's name.
 fn section(run: &Observation) -> Option<&str> {
     let first = run.settings.first()?;
-    let is_heading = crate::read::HEADINGS.contains(&first.factor.as_str());
+    let is_heading = crate::notes::HEADINGS.contains(&first.factor.as_str());
     is_heading.then_some(first.level.as_str())
 }
 

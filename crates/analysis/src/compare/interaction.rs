@@ -8,7 +8,7 @@ use super::judge::{Limits, conclude, not_judged};
 use super::own_part::Figures;
 use super::runs::Values;
 use super::{Comparison, Difference, Metric};
-use crate::read::HEADINGS;
+use crate::notes::HEADINGS;
 use crate::{Observation, grouped};
 
 /// The fewest degrees of freedom with which the noise is known well enough. Two combinations of two

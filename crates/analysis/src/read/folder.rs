@@ -7,11 +7,10 @@ use std::time::{Duration, SystemTime};
 use results::Experiment;
 use results::file::load_experiment;
 
-use super::{
-    ReadError, Reading, file_name, labels, not_understood, read_file, same_run, saved, unreadable,
-};
+use super::{ReadError, Reading, file_name, labels, not_understood, read_file, saved, unreadable};
 use results::metric;
 
+use crate::repetitions::{drop_copies, renumber_duplicates};
 use crate::searches::searches_of;
 use crate::{Form, Observation};
 
@@ -66,7 +65,7 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
         (reading.searches, reading.observations) = searches_of(steps, conditions);
     }
     // A repeated baseline has several runs in a round.
-    labels::renumber_duplicates(&mut reading.observations);
+    renumber_duplicates(&mut reading.observations);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(
             folder,
@@ -139,7 +138,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     let named_by_files = |path: &&PathBuf| file_name::settings_and_run(path).is_some();
     // Files that name their run are not copies of each other, except for a document and its log.
     let unnamed = parts.iter_mut().filter(|(path, _)| !named_by_files(path));
-    let copies = same_run::drop_copies(unnamed.map(|(_, runs)| runs));
+    let copies = drop_copies(unnamed.map(|(_, runs)| runs));
     reading.notes.extend(copies);
     parts.retain(|(_, runs)| !runs.is_empty());
     let mut groups = Vec::new();

@@ -1,16 +1,10 @@
-//! Reads files into observations: sweeps, saved results, buffertest's files, and reports as text.
+//! Reads files into observations: sweeps, saved results, buffertest's files, and notes.
 
 mod file_name;
 mod folder;
-mod foreign_json;
-mod grouping;
 mod labels;
 mod paths;
-mod rows;
-mod same_run;
 mod saved;
-mod text;
-mod unlike;
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -21,16 +15,10 @@ use results::file::LoadError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::{Form, Observation, SearchSummary};
+use crate::{Form, Observation, SearchSummary, notes, repetitions};
 pub use labels::FILE_FACTOR;
-pub(crate) use labels::{number_runs, renumber_duplicates};
 pub use paths::paths_of;
 pub(crate) use saved::{failure_of, of_trial};
-pub(crate) use unlike::PRINTED_DURATION;
-pub use unlike::unlike_loads;
-
-/// The settings whose levels are the outermost headings of notes.
-pub(crate) const HEADINGS: [&str; 2] = [results::PLACE_FACTOR, text::names::HEADING];
 
 /// Why nothing could be read, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -192,7 +180,7 @@ impl Reading {
     #[must_use]
     pub fn join(mut parts: Vec<(PathBuf, Self)>) -> Self {
         let runs = parts.iter_mut().map(|(_, part)| &mut part.observations);
-        let copies = same_run::drop_copies(runs);
+        let copies = repetitions::drop_copies(runs);
         let (mut joined, mut groups) = (Self::default(), Vec::new());
         for (path, part) in parts {
             joined.notes.extend(part.notes);
@@ -211,10 +199,10 @@ impl Reading {
             order_by_time(&mut joined.observations);
         }
         joined.notes.extend(copies);
-        let apart = unlike::keep_apart(&mut joined.observations);
+        let apart = repetitions::keep_apart(&mut joined.observations);
         joined.notes.extend(apart);
-        joined.repetitions = grouping::repetitions(&mut joined.observations);
-        joined.apart = grouping::apart(&joined.observations);
+        joined.repetitions = repetitions::repetitions(&mut joined.observations);
+        joined.apart = repetitions::apart(&joined.observations);
         joined
     }
 }
@@ -319,7 +307,7 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
-    let (values, _) = foreign_json::first(text.trim_start()).map_err(|error| {
+    let (values, _) = notes::first_object(text.trim_start()).map_err(|error| {
         not_understood(
             path,
             &format!("not the object of json.lua: {}", error.reason),
@@ -337,7 +325,7 @@ fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
 }
 
 fn of_text(text: &str, path: &Path) -> Result<Reading, ReadError> {
-    let runs = text::read(text, &path.display().to_string());
+    let runs = notes::read(text, &path.display().to_string());
     if runs.observations.is_empty() {
         let skipped = runs.notes.first();
         let skipped = skipped.map(|note| format!("no run in it: {note}"));
@@ -354,31 +342,6 @@ fn of_text(text: &str, path: &Path) -> Result<Reading, ReadError> {
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {
     files::read(path, MAX_FILE_BYTES).map_err(|error| unreadable(path, error))
-}
-
-/// Limit on notes of one kind.
-const NOTES_MAX: usize = 20;
-
-/// The notes, or the first ones and how many there are `more`, in words.
-fn limited(mut notes: Vec<String>, more: &str) -> Vec<String> {
-    let surplus = notes.len().saturating_sub(NOTES_MAX);
-    if surplus > 0 {
-        notes.truncate(NOTES_MAX);
-        notes.push(format!("{surplus} {more}"));
-    }
-    notes
-}
-
-/// A line of a text as messages quote it: on one line, and shortened if it is long.
-pub(crate) fn quote(text: &str) -> String {
-    const CHARS_MAX: usize = 100;
-    let text = plan::printable(text.trim());
-    let mut chars = text.chars();
-    let mut quoted: String = chars.by_ref().take(CHARS_MAX).collect();
-    if chars.next().is_some() {
-        quoted.push_str("...");
-    }
-    quoted
 }
 
 fn unreadable(path: &Path, error: io::Error) -> ReadError {

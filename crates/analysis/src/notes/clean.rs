@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-/// A text without control sequences, and without `> ` and times at the start of lines. Every line is
-/// in its place.
+/// A text without control sequences, and without `> ` and times at the start of lines. Every line
+/// is in its place.
 pub(super) fn cleaned(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for (at, line) in text.split('\n').enumerate() {

@@ -12,12 +12,11 @@ use super::Run;
 use super::context::{Situation, Title};
 use super::lines::SourceLine;
 
-use crate::read::PRINTED_DURATION;
-use crate::read::grouping::TEXT_ABOVE;
+use crate::repetitions::{PRINTED_DURATION, TEXT_ABOVE};
 use crate::{Form, LoadPart, Observation, Origin};
 
 /// The setting whose levels are the outermost headings.
-pub(crate) const HEADING: &str = "heading";
+pub(super) const HEADING: &str = "heading";
 
 /// Timeout of wrk, wrk2 and wrk-cmm if the command line sets none.
 const DEFAULT_TIMEOUT: &str = "2s";

@@ -30,16 +30,16 @@ const PERCENTILES_MAX: usize = 1_000;
 
 /// Why a text is not such an object.
 #[derive(Debug)]
-pub(super) struct NoObject {
-    pub(super) reason: String,
+pub(crate) struct NoObject {
+    pub(crate) reason: String,
     /// Whether it is a whole object of something else, which nobody takes for a run.
-    pub(super) is_of_something_else: bool,
+    pub(crate) is_of_something_else: bool,
     /// Number of bytes that were parsed to find out.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// Reads the object at the start of a text: its values, and its length in bytes.
-pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObject> {
+pub(crate) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObject> {
     let refuse = |reason, bytes, is_of_something_else| NoObject {
         reason,
         is_of_something_else,

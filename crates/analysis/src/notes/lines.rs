@@ -4,7 +4,6 @@ use plan::secrets::hide_secrets;
 use results::Setting;
 
 use super::command;
-use crate::read::quote;
 
 /// A line of the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,6 +140,18 @@ fn of_words(key: &str, value: &str) -> Option<Setting> {
         factor: key.to_owned(),
         level: value.to_owned(),
     })
+}
+
+/// A line of a text as messages quote it: on one line, and shortened if it is long.
+pub(crate) fn quote(text: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    let text = plan::printable(text.trim());
+    let mut chars = text.chars();
+    let mut quoted: String = chars.by_ref().take(CHARS_MAX).collect();
+    if chars.next().is_some() {
+        quoted.push_str("...");
+    }
+    quoted
 }
 
 #[cfg(test)]

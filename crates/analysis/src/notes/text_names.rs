@@ -8,7 +8,7 @@ use results::Setting;
 
 use super::context::Situation;
 use super::lines::SourceLine;
-use crate::read::labels;
+use crate::repetitions::by_cell;
 use crate::{Observation, Origin};
 
 /// The setting whose levels are lines of text.
@@ -33,7 +33,7 @@ pub(super) fn keep_apart(
     observations: &mut [Observation],
     above: &BTreeMap<String, (usize, Situation)>,
 ) {
-    let cells = labels::by_cell(observations).into_iter();
+    let cells = by_cell(observations).into_iter();
     let cells: Vec<Vec<Group<'_>>> = cells
         .map(|cell| groups(cell, observations, above))
         .collect();

@@ -33,7 +33,7 @@ const TELLING_RATE: f64 = 1_000.0;
 const RATE_STEP: f64 = 0.006;
 
 /// Removes runs that were given before, or in a more complete form, with a note for each.
-pub(super) fn drop_copies<'a>(
+pub(crate) fn drop_copies<'a>(
     groups: impl Iterator<Item = &'a mut Vec<Observation>>,
 ) -> Vec<String> {
     let mut groups: Vec<&mut Vec<Observation>> = groups.collect();

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{Reading, labels, unlike};
-use crate::{Form, Observation, Origin};
+use super::{by_cell, keep_apart, number_runs};
+use crate::notes::TEXT;
+use crate::{Form, Observation, Origin, Reading};
 
 /// The part of a name that is not a setting.
 const TARGET: &str = "target";
 
 /// What says of a run that other text is above it than above others.
-pub(super) const TEXT_ABOVE: &str = "text above";
+pub(crate) const TEXT_ABOVE: &str = "text above";
 
 impl Reading {
     /// Averages runs whose names agree in these parts: `target`, or the names of settings. Runs
@@ -33,10 +34,9 @@ impl Reading {
             run.noted_load.retain(|part| part.label != TEXT_ABOVE);
             run.origins.retain(|origin| origin.part != Origin::AVERAGED);
         }
-        labels::number_runs(&mut self.observations);
-        self.notes
-            .extend(unlike::keep_apart(&mut self.observations));
-        let rows = labels::by_cell(&self.observations).len();
+        number_runs(&mut self.observations);
+        self.notes.extend(keep_apart(&mut self.observations));
+        let rows = by_cell(&self.observations).len();
         let runs = self.observations.len();
         self.repetitions = Some(format!(
             "{}: by {} and their loads",
@@ -62,9 +62,9 @@ fn grouped(runs: usize, rows: usize) -> String {
 
 /// Notes in each run of a text which other run it is averaged with, and says in one line how many
 /// there are; `None` if there are none.
-pub(super) fn repetitions(observations: &mut [Observation]) -> Option<String> {
+pub(crate) fn repetitions(observations: &mut [Observation]) -> Option<String> {
     let (mut runs, mut rows) = (0, 0);
-    for cell in labels::by_cell(observations) {
+    for cell in by_cell(observations) {
         let is_of_text = |index: &usize| {
             let run = &observations[*index];
             run.form != Form::Saved && run.failure.is_none() && run.cell.is_none()
@@ -87,10 +87,10 @@ pub(super) fn repetitions(observations: &mut [Observation]) -> Option<String> {
 }
 
 /// How many runs only the text above them keeps apart, in one line; `None` if there are none.
-pub(super) fn apart(observations: &[Observation]) -> Option<String> {
+pub(crate) fn apart(observations: &[Observation]) -> Option<String> {
     let is_of_text = |run: &&Observation| {
         let mut settings = run.settings.iter();
-        settings.any(|setting| setting.factor == super::text::apart::TEXT)
+        settings.any(|setting| setting.factor == TEXT)
     };
     let runs = observations.iter().filter(is_of_text).count();
     let verb = if runs == 1 { "run is" } else { "runs are" };

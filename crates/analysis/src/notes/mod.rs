@@ -5,36 +5,42 @@
 //! report that are not understood are skipped with a note. All lines between reports are in the
 //! path of names (`path.rs`), which decides what is a repetition of what. Some of them name the
 //! runs (`context.rs`, `names.rs`), and the others where nothing else distinguishes two runs
-//! (`apart.rs`).
+//! (`text_names.rs`).
 
-pub(crate) mod apart;
 mod clean;
 mod command;
 mod context;
 mod lines;
-pub(crate) mod names;
+mod names;
 mod path;
 mod printed;
 mod report;
 mod rounds;
+mod rows;
+mod script_object;
 mod tables;
+mod text_names;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plan::units;
 
-use super::foreign_json::{self, NoObject};
-use super::same_run;
-use crate::Observation;
-use crate::observation::Form;
-use crate::read::quote;
+use crate::repetitions::{drop_copies, number_runs, renumber_duplicates};
+use crate::{Form, Observation};
 use command::Command;
 use context::{Context, Situation};
 use lines::SourceLine;
+pub(crate) use lines::quote;
 use names::Names;
 use report::{LineUse, Report};
+use script_object::NoObject;
+pub(crate) use script_object::first as first_object;
 use tables::Tables;
+pub(crate) use text_names::TEXT;
+
+/// The settings whose levels are the outermost headings of notes.
+pub(crate) const HEADINGS: [&str; 2] = [results::PLACE_FACTOR, names::HEADING];
 
 /// The runs of a text.
 #[derive(Debug, Default)]
@@ -257,7 +263,7 @@ impl Reader {
         while !rest.is_char_boundary(end) {
             end -= 1;
         }
-        match foreign_json::first(&rest[..end]) {
+        match first_object(&rest[..end]) {
             Ok((values, length)) => {
                 self.skip_until = self.offset + length;
                 self.add(number, values);
@@ -394,9 +400,9 @@ impl Reader {
         found.extend(rows);
         found.sort_by_key(|(line, _)| *line);
         let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
-        notes.extend(same_run::drop_copies(std::iter::once(&mut observations)));
+        notes.extend(drop_copies(std::iter::once(&mut observations)));
         tables::name_tables(&mut observations, &table_names);
-        apart::keep_apart(&mut observations, &above);
+        text_names::keep_apart(&mut observations, &above);
         for (position, observation) in (1..).zip(&mut observations) {
             observation.position = observation.position.or(Some(position));
         }
@@ -419,11 +425,11 @@ fn number(observations: &mut [Observation]) {
             .or_else(|| (run.form == Form::Table).then_some(run.run))
     };
     let numbers: Vec<Option<u32>> = observations.iter().map(known).collect();
-    crate::read::number_runs(observations);
+    number_runs(observations);
     for (run, number) in observations.iter_mut().zip(numbers) {
         run.run = number.unwrap_or(run.run);
     }
-    crate::read::renumber_duplicates(observations);
+    renumber_duplicates(observations);
 }
 
 impl Run {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use plan::{OptionName, OptionValue, units};
 use results::RunResult;
 
-use super::{labels, limited, quote};
+use super::{by_cell, limited};
+use crate::notes::quote;
 use crate::{LoadPart, Observation};
 
 /// With more loads of the same name, each further run is a load of its own, since a search among
@@ -19,9 +20,9 @@ pub(crate) const PRINTED_DURATION: &str = "printed duration";
 
 /// Gives runs of the same name but different load distinct names (`-t2 -c10 -T5s`), and renumbers
 /// them. Returns a note for each load that was kept apart.
-pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
+pub(crate) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
     let mut notes = Vec::new();
-    for indexes in labels::by_cell(observations) {
+    for indexes in by_cell(observations) {
         let loads = loads(observations, &indexes);
         if loads.len() < 2 {
             continue;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use results::Setting;
 
 use super::context::Situation;
+use super::rows::{self, Average, Columns, Row};
 use crate::Observation;
 use crate::observation::Form;
-use crate::read::rows::{self, Average, Columns, Row};
 
 /// Limit on the length of a line of a table.
 const ROW_MAX_BYTES: usize = 64 << 10;

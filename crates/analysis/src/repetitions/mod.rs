@@ -1,0 +1,25 @@
+//! Which runs repeat each other: those of the same name and load, each counted once.
+
+mod cells;
+mod copies;
+mod group_by;
+mod loads;
+
+pub(crate) use cells::{by_cell, number_runs, renumber_duplicates};
+pub(crate) use copies::drop_copies;
+pub(crate) use group_by::{TEXT_ABOVE, apart, repetitions};
+pub use loads::unlike_loads;
+pub(crate) use loads::{PRINTED_DURATION, keep_apart};
+
+/// Limit on notes of one kind.
+const NOTES_MAX: usize = 20;
+
+/// The notes, or the first ones and how many there are `more`, in words.
+fn limited(mut notes: Vec<String>, more: &str) -> Vec<String> {
+    let surplus = notes.len().saturating_sub(NOTES_MAX);
+    if surplus > 0 {
+        notes.truncate(NOTES_MAX);
+        notes.push(format!("{surplus} {more}"));
+    }
+    notes
+}
