@@ -32,28 +32,23 @@ const TELLING_RATE: f64 = 1_000.0;
 /// Rates are printed with two decimals.
 const RATE_STEP: f64 = 0.006;
 
+/// The figures of a run by which copies are recognized. They are looked up once, since a text with
+/// thousands of runs may have as many of the same rate.
+struct Figures<'r> {
+    run: &'r Observation,
+    /// The form and the position among all runs: the smaller one of two copies is the original.
+    order: (Form, usize),
+    rate: f64,
+    requests: Option<f64>,
+    times: [Option<f64>; TIMES.len()],
+}
+
 /// Removes runs that were given before, or in a more complete form, with a note for each.
 pub(crate) fn drop_copies<'a>(
     groups: impl Iterator<Item = &'a mut Vec<Observation>>,
 ) -> Vec<String> {
     let mut groups: Vec<&mut Vec<Observation>> = groups.collect();
-    let mut known: Vec<(f64, (Form, usize), &Observation)> = (groups.iter())
-        .flat_map(|runs| runs.iter())
-        .enumerate()
-        .filter_map(|(at, run)| Some((rate(run)?, (run.form, at), run)))
-        .collect();
-    known.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // For each run, by its position, the source of its original.
-    let mut originals: BTreeMap<usize, String> = BTreeMap::new();
-    for (rate, order, run) in &known {
-        let first = known.partition_point(|other| other.0 < rate - RATE_STEP);
-        let near = known[first..].iter();
-        let near = near.take_while(|other| other.0 <= rate + RATE_STEP);
-        let before = near.filter(|other| other.1 < *order && is_copy(run, other.2));
-        if let Some((_, _, original)) = before.min_by_key(|other| other.1) {
-            originals.insert(order.1, original.source.clone());
-        }
-    }
+    let originals = originals(groups.iter().flat_map(|runs| runs.iter()));
     let mut notes = Vec::new();
     let mut positions = 0..;
     for runs in &mut groups {
@@ -71,35 +66,85 @@ pub(crate) fn drop_copies<'a>(
     )
 }
 
-fn rate(run: &Observation) -> Option<f64> {
-    let rate = run.value(metric::REQUESTS_PER_SEC);
-    rate.filter(|_| run.failure.is_none())
+/// For each copy, by its position, the source of its original.
+fn originals<'r>(runs: impl Iterator<Item = &'r Observation>) -> BTreeMap<usize, String> {
+    let runs = runs.enumerate();
+    let mut known: Vec<Figures<'_>> = runs.filter_map(|(at, run)| Figures::of(at, run)).collect();
+    known.sort_by_key(|figures| figures.order);
+    let mut originals = BTreeMap::new();
+    // By the bits of their rates: those of positive numbers have the order of the numbers.
+    let mut by_rate: BTreeMap<u64, Vec<&Figures<'_>>> = BTreeMap::new();
+    for figures in &known {
+        let near = (figures.rate - RATE_STEP).max(0.0)..=figures.rate + RATE_STEP;
+        let near = by_rate.range(near.start().to_bits()..=near.end().to_bits());
+        let mut near = near.flat_map(|(_, known)| known);
+        match near.find(|original| figures.is_copy_of(original)) {
+            Some(original) => {
+                originals.insert(figures.order.1, original.run.source.clone());
+            }
+            None => by_rate
+                .entry(figures.rate.to_bits())
+                .or_default()
+                .push(figures),
+        }
+    }
+    originals
 }
 
-/// Whether two runs of about the same rate are one.
-fn is_copy(one: &Observation, other: &Observation) -> bool {
-    let requests = |run: &Observation| run.value(metric::REQUESTS);
-    if one.form != other.form {
-        let differ = requests(one)
-            .zip(requests(other))
-            .is_some_and(|(a, b)| a != b);
-        let is_whole = one.form == Form::Object || other.form == Form::Object;
-        return !differ
-            && times_agree(one, other, |a, b| {
-                (a - b).abs() <= rounding_us(a.max(b), is_whole)
-            });
+impl<'r> Figures<'r> {
+    /// The figures of a run; `None` if it has no rate or has failed.
+    fn of(at: usize, run: &'r Observation) -> Option<Self> {
+        let rate = run.value(metric::REQUESTS_PER_SEC);
+        let rate = rate.filter(|rate| run.failure.is_none() && *rate >= 0.0)?;
+        Some(Self {
+            run,
+            order: (run.form, at),
+            // Zero may have a sign, and then other bits.
+            rate: rate.abs(),
+            requests: run.value(metric::REQUESTS),
+            times: TIMES.map(|name| run.value(name)),
+        })
     }
-    // Nothing is rounded anew in the same form, so all figures must be the same. Rows of tables
-    // often have round figures, which are the same by chance.
-    let is_same_row = || {
-        let file = |run: &Observation| run.source.rsplit_once(':').map(|it| it.0.to_owned());
-        one.is_same_cell(other) && (one.run == other.run || file(one) != file(other))
-    };
-    rate(one) == rate(other)
-        && requests(one) == requests(other)
-        && started(one) == started(other)
-        && (one.form != Form::Table || is_same_row())
-        && times_agree(one, other, |a, b| a == b)
+
+    /// Whether two runs of about the same rate are one.
+    fn is_copy_of(&self, other: &Self) -> bool {
+        let (form, other_form) = (self.run.form, other.run.form);
+        if form != other_form {
+            let requests = self.requests.zip(other.requests);
+            let is_whole = form == Form::Object || other_form == Form::Object;
+            return requests.is_none_or(|(a, b)| a == b)
+                && self.times_agree(other, |a, b| {
+                    (a - b).abs() <= rounding_us(a.max(b), is_whole)
+                });
+        }
+        // Nothing is rounded anew in the same form, so all figures must be the same. Rows of tables
+        // often have round figures, which are the same by chance.
+        let is_same_row = || {
+            let file = |run: &Observation| run.source.rsplit_once(':').map(|it| it.0.to_owned());
+            let (one, other) = (self.run, other.run);
+            one.is_same_cell(other) && (one.run == other.run || file(one) != file(other))
+        };
+        self.rate == other.rate
+            && self.requests == other.requests
+            && self.times_agree(other, |a, b| a == b)
+            && started(self.run) == started(other.run)
+            && (form != Form::Table || is_same_row())
+    }
+
+    /// Whether all times that both have agree, and whether these are enough.
+    fn times_agree(&self, other: &Self, agree: impl Fn(f64, f64) -> bool) -> bool {
+        let mut same = 0;
+        for (a, b) in self.times.iter().zip(other.times) {
+            if let Some((a, b)) = a.zip(b) {
+                if !agree(a, b) {
+                    return false;
+                }
+                same += 1;
+            }
+        }
+        let is_telling = self.rate >= TELLING_RATE;
+        same >= if is_telling { 1 } else { TIMES_MIN }
+    }
 }
 
 /// When a saved result started, its plan and its backend: runs that differ in them are different
@@ -108,16 +153,6 @@ fn started(run: &Observation) -> Option<(u64, &RunPlan, &str)> {
     let result = run.result.as_deref()?;
     let backend = result.backend.name.as_str();
     Some((result.window.started_unix_ms, &result.plan, backend))
-}
-
-/// Whether all times that both have agree, and whether these are enough.
-fn times_agree(one: &Observation, other: &Observation, agree: impl Fn(f64, f64) -> bool) -> bool {
-    let pairs = TIMES
-        .iter()
-        .filter_map(|name| one.value(name).zip(other.value(name)));
-    let (same, different): (Vec<_>, Vec<_>) = pairs.partition(|(a, b)| agree(*a, *b));
-    let is_telling = rate(one).is_some_and(|rate| rate >= TELLING_RATE);
-    different.is_empty() && same.len() >= if is_telling { 1 } else { TIMES_MIN }
 }
 
 #[cfg(test)]
@@ -209,6 +244,20 @@ mod tests {
         assert_eq!(left(row("a.md:4", 2)), 2);
         assert_eq!(left(row("a.md:4", 1)), 1);
         assert_eq!(left(row("b.md:3", 2)), 1);
+    }
+
+    #[test]
+    fn many_runs_of_one_rate_are_compared_quickly() {
+        let runs = |max_us: fn(u32) -> f64| -> Vec<Observation> {
+            let runs = (0..10_000).map(|at| of_rate(Form::Text, "x", max_us(at)));
+            runs.collect()
+        };
+        let left = |mut runs: Vec<Observation>| {
+            drop_copies(std::iter::once(&mut runs));
+            runs.len()
+        };
+        assert_eq!(left(runs(|_| 900.0)), 1);
+        assert_eq!(left(runs(f64::from)), 10_000);
     }
 
     #[test]
