@@ -34,6 +34,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.flush_session(key, now_ns);
         }
         self.unflushed.drain(..at);
+        self.queued.flushed_ns = now_ns;
     }
 
     fn flush_session(&mut self, key: u32, now_ns: u64) {
