@@ -86,7 +86,6 @@ pub(crate) struct WorkerTask {
     pub(crate) may_fall_back: bool,
     pub(crate) tls: Option<TlsClient>,
     pub(crate) proxy: Option<ProxyClient>,
-    pub(crate) quic_log: Option<Box<dyn io::Write + Send + Sync>>,
     pub(crate) settings: WorkerSettings,
     pub(crate) source: Box<dyn RequestSource>,
     pub(crate) usage_probe: Option<Box<dyn UsageProbe>>,
@@ -193,10 +192,6 @@ impl WorkerTask {
         let seed = fastrand::u64(..);
         let shared = h3::Shared::new(settings, &config, name, Instant::now(), seed);
         let shared = shared.map_err(|error| error.to_string())?;
-        let shared = match self.quic_log.take() {
-            Some(log) => shared.with_log(log),
-            None => shared,
-        };
         Ok(shared.with_more_hosts(more_names))
     }
 

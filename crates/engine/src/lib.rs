@@ -56,9 +56,6 @@ pub struct RunInputs {
     pub backend: IoBackend,
     /// One for each worker thread, or none.
     pub usage_probes: Vec<Box<dyn UsageProbe>>,
-    /// HTTP/3: where the first connection of the first worker writes its log
-    /// ([`protocol::h3::Shared::with_log`]).
-    pub quic_log: Option<Box<dyn std::io::Write + Send + Sync>>,
     /// If several machines take part in the run: their common schedule, and the numbers of this
     /// machine's workers. The plan is this machine's share.
     pub fleet: Option<FleetSchedule>,

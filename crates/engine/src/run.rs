@@ -471,7 +471,6 @@ impl WorkerPool {
                 may_fall_back: plan.backend == BackendChoice::Auto,
                 tls: inputs.tls.clone(),
                 proxy: inputs.proxy.clone(),
-                quic_log: inputs.quic_log.take(),
                 settings: WorkerSettings {
                     recorded_gap_ns: recorded_gap_ns(source.as_ref()),
                     ..settings(plan, &inputs, index, workers)
@@ -667,7 +666,6 @@ mod tests {
                 false,
             ),
             tls: None,
-            quic_log: None,
             proxy: None,
             sources: Vec::new(),
             backend: crate::IoBackend::Epoll,

@@ -262,7 +262,6 @@ fn result() -> RunResult {
         generator: Generator::default(),
         telemetry: None,
         profile: None,
-        quic_log: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

@@ -445,7 +445,6 @@ fn result(number: u64, rate: u64, seconds: u64) -> RunResult {
         generator: results::Generator::default(),
         telemetry: None,
         profile: None,
-        quic_log: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

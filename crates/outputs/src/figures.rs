@@ -89,7 +89,6 @@ impl RunFigures {
                 generator: Generator::default(),
                 telemetry: None,
                 profile: None,
-                quic_log: None,
                 warnings: Vec::new(),
                 agents: Vec::new(),
                 places: Vec::new(),

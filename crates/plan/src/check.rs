@@ -94,14 +94,6 @@ impl RunPlan {
         self.check_secrets()?;
         check_tracing(&self.tracing, &self.request)?;
         self.profile.as_deref().map_or(Ok(()), check_profile)?;
-        if let Some(folder) = self
-            .qlog
-            .as_ref()
-            .filter(|_| !self.load.protocol.is_http3())
-        {
-            let problem = "is for --http3; TCP has no such log";
-            return Err(PlanError::new("qlog", folder.display(), problem));
-        }
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }

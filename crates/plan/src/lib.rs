@@ -80,7 +80,6 @@ pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
 pub use tls::{Alpn, TlsSpec};
 pub use tracing::{TRACE_ID, TracingSpec};
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -143,9 +142,6 @@ pub struct RunPlan {
     /// unit, or the name of processes; behind `host=NAME:` if an agent of this name samples it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// HTTP/3: the folder for the log of one connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qlog: Option<PathBuf>,
     /// What is asked of the server about single requests.
     #[serde(default, skip_serializing_if = "TracingSpec::is_default")]
     pub tracing: TracingSpec,
@@ -176,7 +172,6 @@ impl RunPlan {
             backend: BackendChoice::Auto,
             telemetry: None,
             profile: None,
-            qlog: None,
             tracing: TracingSpec::default(),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plan::readable::{bytes, count, counted, time_ns};
-use results::{Histogram, QuicLog, QuicRecording, Recording, percent};
+use results::{Histogram, QuicRecording, Recording, percent};
 
 use crate::events::distribution;
 use crate::page::tables::{self, columns, known, toned_if};
@@ -68,29 +68,6 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
         "Moves to another port",
     ];
     TableBlock::new("Packets and datagrams", columns(&[], &heads), rows)
-}
-
-/// A line about the log of a connection.
-pub(crate) fn log_note(log: &QuicLog) -> String {
-    let QuicLog {
-        file,
-        events,
-        events_left_out,
-        error,
-    } = log;
-    let events = counted(*events, "event");
-    let left_out = match events_left_out {
-        0 => String::new(),
-        _ => format!(
-            "; {} left out because the disk is too slow",
-            counted(*events_left_out, "event")
-        ),
-    };
-    let error = error
-        .as_ref()
-        .map(|error| format!("; it ends early: {error}"));
-    let error = error.unwrap_or_default();
-    format!("log of one connection: {file} ({events}{left_out}{error})")
 }
 
 /// A line about the packets.

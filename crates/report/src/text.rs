@@ -45,7 +45,6 @@ pub fn messages(
     let profile = result.profile.as_ref();
     let profile = profile.map(|it| profile::notes(it, result.window.duration_ns));
     let packets = result.recording.quic.as_ref().map(quic::note);
-    let log = result.quic_log.as_ref().map(quic::log_note);
     let notes = error_notes(result)
         .into_iter()
         .chain(notes.iter().cloned())
@@ -58,7 +57,6 @@ pub fn messages(
         .chain(bounds)
         .chain(thin)
         .chain(packets)
-        .chain(log)
         .chain(telemetry.unwrap_or_default())
         .chain(profile.unwrap_or_default());
     let headlines = headlines.into_iter().map(warning);

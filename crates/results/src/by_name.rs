@@ -170,7 +170,6 @@ impl RunResult {
             generator: self.generator.clone(),
             telemetry: None,
             profile: None,
-            quic_log: None,
             warnings: Vec::new(),
             agents: Vec::new(),
             places: Vec::new(),

@@ -274,7 +274,6 @@ fn joined(
         generator: Generator::default(),
         telemetry: None,
         profile: None,
-        quic_log: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

@@ -74,7 +74,7 @@ pub use profile::{
     FoldedStack, FunctionShare, Profile, ProfileComparison, ProfileDifference, ProfileSamples,
     ShareByTime, SlowTime, StackSample, ThreadState, ThreadTimes, TimeShare,
 };
-pub use quic::{QuicLog, QuicRecording};
+pub use quic::QuicRecording;
 pub use rates::Rates;
 pub use recording::{ComparedWithLog, Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};

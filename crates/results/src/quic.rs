@@ -148,22 +148,6 @@ pub(crate) fn merge(mine: &mut Option<QuicRecording>, other: Option<&QuicRecordi
     }
 }
 
-/// The log of one HTTP/3 connection (`--qlog`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct QuicLog {
-    /// Path of its file: qlog as a JSON text sequence.
-    pub file: String,
-    /// Number of events in the file.
-    pub events: u64,
-    /// Events that are missing because the disk was too slow.
-    pub events_left_out: u64,
-    /// Why it ends before the run does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
 /// Checks that counts and samples of packets agree.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
     let Some(quic) = &result.recording.quic else {

@@ -4,8 +4,8 @@ use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentResult, Environment, ErrorKind, Finding, Generator, PlaceResult, Profile, QuicLog,
-    Recording, Telemetry, Warning,
+    AgentResult, Environment, ErrorKind, Finding, Generator, PlaceResult, Profile, Recording,
+    Telemetry, Warning,
 };
 
 /// Version of the document format. It is increased when a field is removed or changes its meaning.
@@ -73,9 +73,6 @@ pub struct RunResult {
     /// The profile of the server, if one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
-    /// The log of an HTTP/3 connection, if one was requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quic_log: Option<QuicLog>,
     /// Reasons why numbers of this result may be wrong.
     pub warnings: Vec<Finding<Warning>>,
     /// If a fleet made the run: its agents, in order of their workers. The other fields are then

@@ -161,6 +161,19 @@ fn documents_of_version_1_are_read_and_written_as_they_are_now() {
 }
 
 #[test]
+fn documents_with_options_that_were_removed_are_read() {
+    let result = fixture::result(fixture::recording(20));
+    let mut document: serde_json::Value = serde_json::from_slice(&saved(&result)).unwrap();
+    document["plan"]["qlog"] = "logs".into();
+    document["quic_log"] = serde_json::json!({
+        "file": "logs/connection-1.sqlog",
+        "events": 7,
+        "events_left_out": 0,
+    });
+    assert_eq!(load(document.to_string().as_bytes()), Ok(result));
+}
+
+#[test]
 fn a_result_of_15_seconds_takes_less_than_100_kilobytes() {
     // Fifteen seconds with a rate and four threads, with thousands of different latencies each.
     let mut random = fastrand::Rng::with_seed(3);

@@ -14,7 +14,6 @@ mod messages;
 mod once;
 mod post;
 mod proxy;
-mod qlog;
 mod request_file;
 mod resolve;
 mod run_profile;
@@ -31,7 +30,6 @@ pub use messages::{encode_message, schema};
 pub use post::{PostClient, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
-use crate::qlog::RunningQlog;
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
 use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome};
 use judging::sentences::finding;
@@ -282,7 +280,6 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             addresses: AddressBook::of_hosts(sources.addresses, lookups.is_some()),
             tls,
             proxy,
-            quic_log: None,
             usage_probes: usage_probes::of_workers(sources.workers.len()),
             sources: sources.workers,
             backend: chosen.backend,
@@ -381,7 +378,7 @@ impl Prepared {
     pub fn arm(self) -> Result<ArmedRun, RunnerError> {
         let Self {
             plan,
-            mut inputs,
+            inputs,
             chosen,
             script,
             environment,
@@ -394,10 +391,6 @@ impl Prepared {
             ..
         } = self;
         let book = inputs.addresses.clone();
-        // Not earlier, so that a check of a run leaves no file; nor on the machines of others.
-        let folder = plan.qlog.as_deref().filter(|_| inputs.fleet.is_none());
-        let (qlog, quic_log) = qlog::create(folder)?.unzip();
-        inputs.quic_log = quic_log;
         let workers = engine::prepare(&plan, inputs)?;
         Ok(ArmedRun {
             plan,
@@ -408,7 +401,6 @@ impl Prepared {
             read_at,
             sampler,
             profiler,
-            qlog,
             server,
             lookups: lookups.map(|lookups| (lookups, book)),
             keeps_secrets,
@@ -426,7 +418,6 @@ pub struct ArmedRun {
     read_at: ClockReading,
     sampler: Option<Sampler>,
     profiler: Option<Profiler>,
-    qlog: Option<RunningQlog>,
     server: Option<ServerMeter>,
     lookups: Option<(Lookups, AddressBook)>,
     keeps_secrets: bool,
@@ -487,7 +478,6 @@ impl ArmedRun {
             read_at,
             sampler,
             profiler,
-            qlog,
             mut server,
             lookups,
             keeps_secrets,
@@ -545,7 +535,6 @@ impl ArmedRun {
         let result = RunResult {
             telemetry,
             profile: profile.finish(&slow, window_ns),
-            quic_log: qlog.map(RunningQlog::finish),
             schema_version: SCHEMA_VERSION,
             environment,
             window: Window {

@@ -207,16 +207,6 @@ impl RunArgs {
         if let Some(server) = &plan.profile {
             check_profile(server, fleet.as_ref())?;
         }
-        if let Some(folder) = plan
-            .qlog
-            .as_ref()
-            .filter(|_| fleet.is_some() || report.once)
-        {
-            return Err(Refusal(format!(
-                "--qlog {folder:?}: logs a connection of a run by this process (remove --fleet, \
-                 --local and --once)"
-            )));
-        }
         if report.once && (fleet.is_some() || samples.is_some() || !report.outputs.is_empty()) {
             return Err(Refusal(
                 "--once: one request is sent from here (remove --fleet, --samples, --stream, \

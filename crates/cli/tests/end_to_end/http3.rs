@@ -1,13 +1,10 @@
 //! `--http3` against the built-in server.
 
-use std::collections::BTreeSet;
-
 use origin::{Http2Settings, Http3Settings, Identity, Options, TlsSettings};
 use plan::Protocol;
 use results::ErrorKind;
-use testkit::Folder;
 
-use crate::harness::{Load, Run, Site, load, site_with};
+use crate::harness::{Load, Site, load, site_with};
 
 /// A server with HTTP/3.
 pub(crate) fn options() -> Options {
@@ -21,17 +18,6 @@ pub(crate) fn options() -> Options {
 
 fn site() -> Site {
     site_with(options())
-}
-
-/// A server that drops datagrams in both directions.
-fn lossy_site() -> Site {
-    site_with(Options {
-        http3: Some(Http3Settings {
-            loss: 0.05,
-            ..Http3Settings::default()
-        }),
-        ..options()
-    })
 }
 
 /// Two connections with four streams.
@@ -246,113 +232,17 @@ fn what_means_nothing_is_ignored() {
 
 #[test]
 fn responses_are_complete_despite_loss_at_the_server() {
-    let site = lossy_site();
+    let site = site_with(Options {
+        http3: Some(Http3Settings {
+            loss: 0.05,
+            ..Http3Settings::default()
+        }),
+        ..options()
+    });
     let run = http3(&site).at("/?size=10k").requests(200);
     let run = run.timeout_ms(60_000).run().expect_answers(200);
     let quic = run.result.recording.quic.as_ref().expect("it is HTTP/3");
     assert!(quic.packets_lost > 0, "{}", run.story());
-}
-
-/// The records of the log of a run, which are JSON.
-fn log_of(run: &Run<'_>) -> Vec<serde_json::Value> {
-    let log = run.result.quic_log.as_ref().expect("a log was asked for");
-    assert_eq!((log.events_left_out, &log.error), (0, &None));
-    let text = std::fs::read_to_string(&log.file).expect("the log is there");
-    let records = text.split('\u{1e}').skip(1);
-    let records: Vec<_> = records
-        .map(|record| serde_json::from_str(record).expect(record))
-        .collect();
-    assert_eq!(records.len() as u64, log.events + 1, "{text}");
-    records
-}
-
-fn events_called<'r>(records: &'r [serde_json::Value], name: &str) -> Vec<&'r serde_json::Value> {
-    let events = records.iter().filter(|record| record["name"] == name);
-    events.collect()
-}
-
-#[test]
-fn the_packets_of_the_first_connection_are_logged() {
-    let site = site();
-    let folder = Folder::new();
-    let logs = folder.file("new/logs");
-    for number in 1..=2 {
-        let run = http3(&site).at("/?size=10k").for_ms(500).threads(2);
-        let run = run.with(&["--qlog", &logs]).run().expect_answered_only();
-        let records = log_of(&run);
-        let file = format!("{logs}/connection-{number}.sqlog");
-        assert!(run.stderr.contains(&file), "{}", run.story());
-        assert_eq!(records[0]["qlog_version"], "0.3");
-        let numbers = events_called(&records, "transport:packet_sent")
-            .iter()
-            .map(|event| event["data"]["header"].clone())
-            .map(|header| format!("{} {}", header["packet_type"], header["packet_number"]))
-            .collect::<Vec<_>>();
-        let once: BTreeSet<_> = numbers.iter().collect();
-        assert_eq!(once.len(), numbers.len(), "they are of one connection");
-        let quic = run.result.recording.quic.as_ref().expect("it is HTTP/3");
-        let sent = numbers.len() as u64;
-        assert!(sent > 20 && sent < quic.packets_sent, "{sent}, {quic:?}");
-        assert!(events_called(&records, "transport:packet_received").len() > 20);
-        let metrics = events_called(&records, "recovery:metrics_updated");
-        let knows = |name: &str| metrics.iter().any(|event| !event["data"][name].is_null());
-        assert!(knows("smoothed_rtt") && knows("congestion_window"));
-        let times_ms = records.iter().filter_map(|record| record["time"].as_f64());
-        let times_ms: Vec<f64> = times_ms.collect();
-        assert!(
-            times_ms[0] < 1_000.0 && times_ms.is_sorted(),
-            "{times_ms:?}"
-        );
-        assert!(times_ms.iter().any(|time_ms| time_ms.fract() > 0.0));
-    }
-}
-
-#[test]
-fn lost_packets_are_in_the_log() {
-    let site = lossy_site();
-    let folder = Folder::new();
-    // One connection: of two, one might lose its handshake and send nearly nothing.
-    let run = load(&site).connections(1).with(&["--http3", "-m4"]);
-    let run = run.at("/?size=10k").requests(200).timeout_ms(60_000);
-    let run = run.with(&["--qlog", &folder.file("logs")]).run();
-    let run = run.expect_answers(200);
-    assert!(!events_called(&log_of(&run), "recovery:packet_lost").is_empty());
-}
-
-#[test]
-fn an_interrupted_run_has_its_log() {
-    let site = site();
-    let folder = Folder::new();
-    let logs = folder.file("logs");
-    let mut running = http3(&site).for_ms(60_000).with(&["--qlog", &logs]).start();
-    running.await_banner();
-    site.await_counts("a response", |counts| counts.requests > 0);
-    running.process.signal("INT");
-    let records = log_of(&running.finish());
-    assert!(events_called(&records, "transport:packet_sent").len() > 1);
-}
-
-#[test]
-fn a_log_that_cannot_be_written_is_an_error_before_the_run() {
-    let site = site();
-    let file = Folder::new();
-    let in_file = file.file("file/logs");
-    std::fs::write(file.file("file"), "").expect("the folder is new");
-    for (options, part) in [
-        (&["--http3", "--qlog", &in_file][..], "Not a directory"),
-        (&["--qlog", "logs"], "is for --http3"),
-        (
-            &["--http3", "--qlog", "logs", "--local", "2"],
-            "remove --fleet",
-        ),
-        (&["--http3", "--qlog", "logs", "--once"], "remove --fleet"),
-    ] {
-        let output = load(&site).with(options).output();
-        assert_eq!(output.code, Some(1), "{}", output.stderr);
-        let line = testkit::one_line(&output.stderr);
-        assert!(line.contains("--qlog") && line.contains(part), "{line}");
-    }
-    assert_eq!(site.counts().requests, 0);
 }
 
 #[test]

@@ -335,7 +335,6 @@ fn result(run: Run) -> RunResult {
     RunResult {
         telemetry: None,
         profile: None,
-        quic_log: None,
         schema_version: SCHEMA_VERSION,
         plan: RunPlan {
             stop: Stop {

@@ -1391,21 +1391,6 @@ pub static OPTIONS: &[OptionSpec] = &[
         OptionValue::or_unset(plan.profile.clone(), Text)
     }),
     option(
-        "qlog",
-        Heading::Telemetry,
-        Setter::Path(|plan, folder| plan.qlog = Some(folder)),
-        "With --http3: log the packets of one connection to a new file in this folder",
-    )
-    .long_help(
-        "With --http3: log the packets of one connection, the first one of the first thread, to a \
-         new file in this folder (qlog as a JSON text sequence, for tools such as qvis). The \
-         folder is created if it does not exist",
-    )
-    .value_name("DIR")
-    .shown("log of one connection", Other, |plan| {
-        OptionValue::or_unset(plan.qlog.as_ref().map(|it| it.display().to_string()), Text)
-    }),
-    option(
         "server-timing",
         Heading::Telemetry,
         Setter::Switch(|plan| plan.tracing.server_timing = true),

@@ -1,6 +1,5 @@
 //! What all HTTP/3 sessions of a worker share: settings, caches, the clock.
 
-use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -115,15 +114,6 @@ impl Shared {
     #[must_use]
     pub fn with_more_hosts(mut self, names: Vec<ServerName<'static>>) -> Self {
         self.server_names.extend(names);
-        self
-    }
-
-    /// The connection that begins first writes a log of its packets (qlog 0.3 as a JSON text
-    /// sequence, draft-ietf-quic-qlog-main-schema-02). Each record is written in several pieces and
-    /// ends with a line feed. Its times are in milliseconds since this connection began.
-    #[must_use]
-    pub fn with_log(mut self, writer: Box<dyn Write + Send + Sync>) -> Self {
-        self.transport.log_next(writer);
         self
     }
 

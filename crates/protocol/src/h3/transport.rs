@@ -1,6 +1,5 @@
 //! The settings of QUIC, and what all connections of a worker share in it.
 
-use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use std::time::Duration;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, Endpoint,
-    EndpointConfig, QlogConfig, TransportConfig, VarInt,
+    EndpointConfig, TransportConfig, VarInt,
 };
 
 use super::error::ErrorCode;
@@ -58,9 +57,6 @@ pub(super) struct Transport {
     client: ClientConfig,
     random: Arc<Random>,
     discovers_mtu: bool,
-    idle_timeout_ms: u32,
-    /// Where the connection that begins first writes its log.
-    log: Option<Box<dyn Write + Send + Sync>>,
 }
 
 /// One connection: QUIC's own state machine, and what assigns datagrams to it.
@@ -103,35 +99,19 @@ impl Transport {
             client,
             random,
             discovers_mtu: settings.discovers_mtu,
-            idle_timeout_ms: settings.idle_timeout_ms,
-            log: None,
         })
-    }
-
-    /// The connection that begins next writes a log.
-    pub(super) fn log_next(&mut self, log: Box<dyn Write + Send + Sync>) {
-        self.log = Some(log);
     }
 
     /// Begins a connection.
     pub(super) fn connect(
-        &mut self,
+        &self,
         now: std::time::Instant,
         name: &ServerName<'_>,
     ) -> Result<Link, SessionError> {
         let config = Arc::clone(&self.endpoint);
         let seed = Some(self.random.seed());
         let mut endpoint = Endpoint::new(config, None, self.discovers_mtu, seed);
-        let mut client = self.client.clone();
-        if let Some(writer) = self.log.take() {
-            let mut log = QlogConfig::default();
-            // Times are `f32`: since the boot of the machine, they would be steps of milliseconds.
-            log.writer(writer).start_time(now);
-            let mut config = transport_config(self.idle_timeout_ms);
-            config.qlog_stream(log.into_stream());
-            client.transport_config(Arc::new(config));
-        }
-        let connected = endpoint.connect(now, client, REMOTE, &name.to_str());
+        let connected = endpoint.connect(now, self.client.clone(), REMOTE, &name.to_str());
         let (handle, connection) =
             connected.map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
         Ok(Link {

@@ -234,7 +234,6 @@ pub fn run_result(recording: Recording) -> RunResult {
     RunResult {
         telemetry: None,
         profile: None,
-        quic_log: None,
         schema_version: SCHEMA_VERSION,
         plan: plan(),
         environment: Environment::default(),

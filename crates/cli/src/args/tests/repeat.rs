@@ -29,7 +29,6 @@ fn command_on_page(plan: &RunPlan, typed: &str) -> Vec<OsString> {
         generator: Generator::default(),
         telemetry: None,
         profile: None,
-        quic_log: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

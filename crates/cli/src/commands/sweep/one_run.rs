@@ -171,9 +171,6 @@ pub(super) fn check(
     if is_fleet && plan.profile.is_some() {
         return Err("--profile: a sweep by a fleet takes no profiles; make single runs".to_owned());
     }
-    if is_fleet && plan.qlog.is_some() {
-        return Err("--qlog: a sweep by a fleet writes no logs; make single runs".to_owned());
-    }
     if is_fleet {
         (plan.tls.cert, plan.tls.key) = (None, None);
     }
