@@ -9,10 +9,6 @@ use protocol::Session;
 pub(crate) struct Connection<S> {
     pub(crate) session: S,
     pub(crate) token: Option<Token>,
-    /// Over datagrams: the socket to which it moves, until that is connected.
-    pub(crate) moves_to: Option<Token>,
-    /// Over datagrams: when it moves to another local port.
-    pub(crate) move_ns: u64,
     pub(crate) state: ConnectionState,
     /// When the current state began.
     pub(crate) since_ns: u64,
@@ -93,8 +89,6 @@ impl<S: Session> Connection<S> {
         Self {
             session,
             token: None,
-            moves_to: None,
-            move_ns: u64::MAX,
             state: ConnectionState::Waiting,
             since_ns: 0,
             tried_ns: 0,

@@ -81,7 +81,6 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::QuicClosed(_) => ErrorKind::QuicClosed,
         SessionError::Http3Closed(_) => ErrorKind::Http3Closed,
         SessionError::Http3Reset(_) => ErrorKind::StreamReset,
-        SessionError::MigrationForbidden | SessionError::MigrationFailed => ErrorKind::Migration,
         SessionError::IdleTimeout => ErrorKind::IdleTimeout,
         SessionError::StatelessReset => ErrorKind::StatelessReset,
         SessionError::QuicVersion => ErrorKind::QuicVersion,
@@ -140,7 +139,6 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         SessionError::Grpc(status) if !status.message.is_empty() => Some(status.message.clone()),
         SessionError::Proxy(fault) => Some(fault.to_string()),
         SessionError::GrpcNoStatus(status) => Some(format!("HTTP status {status}")),
-        SessionError::MigrationForbidden | SessionError::MigrationFailed => Some(error.to_string()),
         _ => None,
     }
 }

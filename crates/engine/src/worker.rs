@@ -10,7 +10,6 @@ mod connections;
 mod datagrams;
 mod drain;
 mod guarded_source;
-mod moves;
 mod opening;
 mod outage;
 mod packets;
@@ -539,7 +538,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.continue_slot(key, now_ns)?;
         }
         self.handle_session_timers(now_ns)?;
-        self.move_due(now_ns);
         self.refill_due(now_ns)?;
         self.send_due(now_ns)?;
         self.flush_sessions();
@@ -676,7 +674,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             opening_ns,
             self.pool.wakes.next_ns(),
             self.pool.session_timers.next_ns(),
-            self.pool.moves.next_ns(),
             due_ns,
         ];
         let latest_ns = self.times.end_ns.min(now_ns + self.tick_ns);
@@ -810,10 +807,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         let connection = &mut self.pool.connections[key as usize];
-        if S::TRANSPORT == Transport::Datagrams && connection.moves_to == Some(token) {
-            S::at(&mut self.session_shared, at_ns);
-            return self.on_event_of_move(key, event, at_ns);
-        }
         if connection.token != Some(token) {
             // The end of a connection that has been replaced. Its buffers can be reused.
             if let SocketEvent::Sent(buffer) = event {

@@ -31,8 +31,6 @@ mod hostile;
 mod http3;
 #[path = "simulated/http3_random.rs"]
 mod http3_random;
-#[path = "simulated/moves.rs"]
-mod moves;
 #[path = "simulated/multiplexed.rs"]
 mod multiplexed;
 #[path = "simulated/observed.rs"]

@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
 
 use crate::request::{check_header, is_token, may_be_early_data};
 use crate::tracing::is_web_url;
@@ -11,9 +10,9 @@ use crate::{
     AddressSpec, Alpn, Arrivals, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
-    MIN_REBIND_INTERVAL, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing,
-    ProfiledServer, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
-    TRACE_ID, Target, TelemetrySpec, TlsSpec, TracingSpec,
+    MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing, ProfiledServer,
+    RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, TRACE_ID,
+    Target, TelemetrySpec, TlsSpec, TracingSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -82,9 +81,6 @@ impl RunPlan {
         check_alpn(self)?;
         if self.load.protocol.is_http3() {
             check_http3(self)?;
-        }
-        if let Some(every) = self.load.local_port_rebind {
-            check_rebind(every, &self.load)?;
         }
         if self.tls.early_data {
             check_early_data(self)?;
@@ -498,23 +494,6 @@ fn check_http3(plan: &RunPlan) -> Result<(), PlanError> {
     }
     if plan.telemetry.is_some() {
         return refuse("has no TCP sockets to sample (remove --sockets)");
-    }
-    Ok(())
-}
-
-fn check_rebind(every: Duration, load: &Load) -> Result<(), PlanError> {
-    let refuse = |problem: String| {
-        Err(PlanError::new(
-            "local-port-rebind",
-            format!("{every:?}"),
-            problem,
-        ))
-    };
-    if !load.protocol.is_http3() {
-        return refuse("is for --http3; connections of TCP cannot move".to_owned());
-    }
-    if every < MIN_REBIND_INTERVAL {
-        return refuse(format!("must be at least {MIN_REBIND_INTERVAL:?}"));
     }
     Ok(())
 }

@@ -53,8 +53,7 @@ pub use events::{Dialect, EventsFormat, EventsSpec};
 pub use good::{GoodError, GoodLimit, GoodSpec, GoodTime};
 pub use lanes::{LANES_UNEVENNESS_MAX, Lanes};
 pub use load::{
-    Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS,
-    MIN_REBIND_INTERVAL, Protocol,
+    Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
 };
 pub use options::{
     GivenOptions, Heading, OPTIONS, OptionError, OptionName, OptionSpec, OptionValue, PlanOption,

@@ -1,10 +1,8 @@
 //! Threads, connections, and how each connection is used.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
-use crate::{Alpn, ConnectionStage, SourceRange, saved};
+use crate::{Alpn, ConnectionStage, SourceRange};
 
 /// The largest number of threads. Machines have fewer cores, so a larger number is probably a
 /// typing error.
@@ -16,10 +14,6 @@ pub const MAX_CONNECTIONS: u32 = 1 << 24;
 
 /// The largest rate of new connections: no machine opens more per second.
 pub const MAX_CONNECT_RATE: u32 = 10_000_000;
-
-/// The shortest time between two moves of a connection to a new local port: some round trips of a
-/// network, so that the server can follow.
-pub const MIN_REBIND_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The largest number of requests in a batch, which is written at once from one buffer.
 pub const MAX_PIPELINE: u32 = 65_536;
@@ -128,16 +122,6 @@ pub struct Load {
     /// Local addresses of the connections; `None` lets the kernel choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceRange>,
-    /// HTTP/3: each connection moves to a new local port this long after its handshake, and again
-    /// each time; at least [`MIN_REBIND_INTERVAL`]. `None` is never.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
-    #[serde(
-        rename = "local_port_rebind_ns",
-        with = "saved::optional_duration_ns",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub local_port_rebind: Option<Duration>,
     /// Only the last response of a batch is a sample of latency (wrk2's `-B`).
     #[serde(default)]
     pub batch_latency: bool,
@@ -159,7 +143,6 @@ impl Default for Load {
             idle_connections: 0,
             cookies: false,
             source: None,
-            local_port_rebind: None,
             batch_latency: false,
         }
     }

@@ -107,12 +107,6 @@ pub enum SessionError {
     /// The server does not know the connection any more (RFC 9000 section 10.3).
     #[error("stateless reset: the server does not know the connection")]
     StatelessReset,
-    /// The server allows no connection to move to another address (RFC 9000 section 18.2).
-    #[error("the server forbids connections to move to another port (disable_active_migration)")]
-    MigrationForbidden,
-    /// Nothing has arrived since the connection moved to another address.
-    #[error("the server did not follow the connection to another port")]
-    MigrationFailed,
     /// The server offers other versions of QUIC (RFC 9000 section 6).
     #[error("the server does not speak QUIC version 1")]
     QuicVersion,
@@ -282,8 +276,6 @@ impl SessionError {
             Self::Http3Reset(_) => "stream_reset",
             Self::IdleTimeout => "idle_timeout",
             Self::StatelessReset => "stateless_reset",
-            Self::MigrationForbidden => "migration_forbidden",
-            Self::MigrationFailed => "migration_failed",
             Self::QuicVersion => "quic_version",
             Self::BadQuic(_) => "bad_quic",
             Self::BadHttp3(_) => "bad_http3",

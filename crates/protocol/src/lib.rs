@@ -275,16 +275,6 @@ pub trait Session: Sized {
         Ok(())
     }
 
-    /// The socket was replaced by one with another local address, and the old one is closed. Only
-    /// sessions over datagrams can go on after that.
-    ///
-    /// # Errors
-    /// If the server does not allow that.
-    fn on_moved(&mut self, shared: &mut Self::Shared) -> Result<(), SessionError> {
-        let _ = shared;
-        Ok(())
-    }
-
     /// Whether the connection has ended without an error, in a session over datagrams.
     #[inline]
     fn has_ended(&self) -> bool {

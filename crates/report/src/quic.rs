@@ -48,7 +48,6 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
             tables::count(quic.retries),
             tables::count(quic.early_accepted),
             tables::count(quic.early_rejected),
-            tables::count(quic.migrations),
         ]
     });
     let heads = [
@@ -65,7 +64,6 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
         "Handshakes with Retry",
         "Early requests accepted",
         "Early requests rejected",
-        "Moves to another port",
     ];
     TableBlock::new("Packets and datagrams", columns(&[], &heads), rows)
 }
@@ -105,8 +103,6 @@ pub(crate) fn note(quic: &QuicRecording) -> String {
         )),
         (quic.retries > 0).then(|| format!("Retry in {}", counted(quic.retries, "handshake"))),
         early_note(quic),
-        (quic.migrations > 0)
-            .then(|| format!("{} to another port", counted(quic.migrations, "move"))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -135,7 +131,6 @@ mod tests {
             retries: 2,
             early_accepted: 3,
             early_rejected: 1,
-            migrations: 1,
             ..QuicRecording::default()
         };
         quic.rtt.record_n(45_000, 99);
@@ -144,8 +139,7 @@ mod tests {
             round-trip time median 45 us, p99 45 us; \
             congestion window median 14.4 KiB, p99 14.4 KiB; \
             9,000 datagrams sent, 1.5 per batch; 80,000 received, 8 per batch; \
-            Retry in 2 handshakes; 4 requests as early data, 1 of them rejected; \
-            1 move to another port";
+            Retry in 2 handshakes; 4 requests as early data, 1 of them rejected";
         assert_eq!(note(&quic), expected);
     }
 

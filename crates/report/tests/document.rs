@@ -1107,7 +1107,6 @@ fn names_of_numbers_have_their_unit() {
         "retries",
         "early_accepted",
         "early_rejected",
-        "migrations",
         "datagrams_sent",
         "datagrams_received",
         "batches_sent",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, IntoDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// wrk's four socket error counters.
@@ -116,7 +116,6 @@ error_kinds! {
     Http3Closed, "http3_closed", Read, "the server closed the connection with an error of HTTP/3";
     BadQuic, "bad_quic", Read, "the server broke a rule of QUIC";
     BadHttp3, "bad_http3", Read, "the server broke a rule of HTTP/3";
-    Migration, "migration", Read, "a connection could not move to another local port";
     GrpcCancelled, "grpc_cancelled", Read, "gRPC status CANCELLED";
     GrpcUnknown, "grpc_unknown", Read, "gRPC status UNKNOWN";
     GrpcInvalidArgument, "grpc_invalid_argument", Read, "gRPC status INVALID_ARGUMENT";
@@ -159,8 +158,12 @@ impl Serialize for ErrorKind {
 impl<'de> Deserialize<'de> for ErrorKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Self::from_name(&name)
-            .ok_or_else(|| D::Error::custom(format!("\"{name}\" is not a kind of error")))
+        let kind = match name.as_str() {
+            // Of earlier versions: a QUIC connection could not move to another local port.
+            "migration" => Some(Self::ReadOther),
+            known => Self::from_name(known),
+        };
+        kind.ok_or_else(|| D::Error::custom(format!("\"{name}\" is not a kind of error")))
     }
 }
 
@@ -174,6 +177,13 @@ pub struct ErrorCount {
     /// Requests it ended: 0 for a refused connection, several for a lost connection with pipelined
     /// requests.
     pub exchanges: u64,
+}
+
+impl ErrorCount {
+    fn merge(&mut self, other: Self) {
+        self.events = self.events.saturating_add(other.events);
+        self.exchanges = self.exchanges.saturating_add(other.exchanges);
+    }
 }
 
 /// How often each kind of error happened, and how many requests it ended.
@@ -202,8 +212,7 @@ impl Errors {
     /// Adds the counts of another worker.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            mine.events = mine.events.saturating_add(theirs.events);
-            mine.exchanges = mine.exchanges.saturating_add(theirs.exchanges);
+            mine.merge(*theirs);
         }
     }
 
@@ -283,8 +292,9 @@ impl Serialize for Errors {
 impl<'de> Deserialize<'de> for Errors {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut errors = Self::default();
-        for (kind, count) in BTreeMap::<ErrorKind, ErrorCount>::deserialize(deserializer)? {
-            errors.counts[kind as usize] = count;
+        for (name, count) in BTreeMap::<String, ErrorCount>::deserialize(deserializer)? {
+            let kind = ErrorKind::deserialize(name.into_deserializer())?;
+            errors.counts[kind as usize].merge(count);
         }
         Ok(errors)
     }

@@ -11,9 +11,9 @@ use crate::{Histogram, RunResult};
 /// Handshakes are counted as those of TLS over TCP: [`crate::Counters::tls_full`] and
 /// [`crate::Counters::tls_resumed`]. [`crate::Phases::tls`] has their times, from the first
 /// datagram until requests can be sent.
+// Unknown fields are ignored: earlier versions wrote `migrations`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
 pub struct QuicRecording {
     /// Connections for which the server sent Retry (RFC 9000 section 8.1.2), which costs their
     /// handshakes a round trip.
@@ -22,9 +22,6 @@ pub struct QuicRecording {
     pub early_accepted: u64,
     /// Requests that were sent before the handshake was complete, rejected, and sent again.
     pub early_rejected: u64,
-    /// Times that a connection has moved to another local port and the server was heard afterwards
-    /// (RFC 9000 section 9).
-    pub migrations: u64,
     /// Datagrams that were sent.
     pub datagrams_sent: u64,
     /// Bytes in these datagrams, without the headers of UDP.
@@ -68,7 +65,6 @@ impl QuicRecording {
             retries,
             early_accepted,
             early_rejected,
-            migrations,
             datagrams_sent,
             bytes_sent,
             batches_sent,
@@ -88,7 +84,6 @@ impl QuicRecording {
             (&mut self.retries, retries),
             (&mut self.early_accepted, early_accepted),
             (&mut self.early_rejected, early_rejected),
-            (&mut self.migrations, migrations),
             (&mut self.datagrams_sent, datagrams_sent),
             (&mut self.bytes_sent, bytes_sent),
             (&mut self.batches_sent, batches_sent),

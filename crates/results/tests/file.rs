@@ -5,7 +5,10 @@ mod fixture;
 use results::file::{
     LoadError, load, load_experiment, load_trial, save, save_experiment, save_trial,
 };
-use results::{Histogram, Recording, RunResult, TrialOutcome, WorkerLags};
+use results::{
+    ErrorKind, Histogram, QuicRecording, Recording, RunResult, TrialOutcome, WorkerLags,
+};
+use serde_json::json;
 
 fn saved(result: &RunResult) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -162,14 +165,22 @@ fn documents_of_version_1_are_read_and_written_as_they_are_now() {
 
 #[test]
 fn documents_with_options_that_were_removed_are_read() {
-    let result = fixture::result(fixture::recording(20));
+    let mut recording = fixture::recording(20);
+    recording.quic = Some(QuicRecording::default());
+    recording.errors.add(ErrorKind::ReadOther, 1);
+    let mut result = fixture::result(recording);
     let mut document: serde_json::Value = serde_json::from_slice(&saved(&result)).unwrap();
     document["plan"]["qlog"] = "logs".into();
-    document["quic_log"] = serde_json::json!({
+    document["quic_log"] = json!({
         "file": "logs/connection-1.sqlog",
         "events": 7,
         "events_left_out": 0,
     });
+    document["plan"]["load"]["local_port_rebind_ns"] = 5_000_000_000_u64.into();
+    document["quic"]["migrations"] = 3.into();
+    document["errors"]["migration"] = json!({ "events": 1, "exchanges": 4 });
+    // Its requests stay failed requests.
+    result.recording.errors.add(ErrorKind::ReadOther, 4);
     assert_eq!(load(document.to_string().as_bytes()), Ok(result));
 }
 

@@ -15,7 +15,6 @@ fn add(quic: &mut QuicRecording, [packets, lost, rtt_ms]: [u64; 3]) {
     quic.retries += 1;
     quic.early_accepted += 2;
     quic.early_rejected += 3;
-    quic.migrations += 4;
     quic.datagrams_sent += packets;
     quic.bytes_sent += 100 * packets;
     quic.batches_sent += packets.div_ceil(2);
@@ -82,7 +81,6 @@ fn metrics_are_those_of_the_packets() {
         ("quic_retries", 2.0),
         ("quic_early_accepted", 4.0),
         ("quic_early_rejected", 6.0),
-        ("quic_migrations", 8.0),
         ("quic_cwnd_p50", 12_010.0),
         ("quic_mtu_p50", 1_452.0),
         ("quic_rtt_max", 4_000.0),

@@ -1440,7 +1440,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         body body-file breakout by-name cacert call cert connect-rate connect-to connection-stages connections cookies \
         counters delay-stats dns drain duration early-data events events-dialect events-end fail-if fleet fleet-key fleet-name \
         good grpc grpc-timeout \
-        header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local local-port-rebind \
+        header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
         on-lost once only-place order otlp output percentiles pipeline profile prometheus proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate reflection replay request-file requests \

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use results::{ErrorKind, RunResult};
+use results::RunResult;
 use testkit::{Folder, require};
 
 use crate::certificate::Certificate;
@@ -312,20 +312,6 @@ fn once_prints_the_exchange_over_quic() {
     assert_eq!(caddy.logged(), 5);
 }
 
-#[test]
-fn a_server_that_forbids_migration_is_named() {
-    let Some(caddy) = Caddy::start("h1 h2 h3") else {
-        return;
-    };
-    let load = ["--http3", "-R100", "-d1s", "--local-port-rebind", "100ms"];
-    for result in each_backend(&load, &caddy.url(PAGE)) {
-        let recording = &result.recording;
-        assert!(recording.counters.answered > 0);
-        let kinds: Vec<_> = recording.errors.iter().map(|(kind, _)| kind).collect();
-        assert_eq!(kinds, [ErrorKind::Migration]);
-    }
-}
-
 /// The exit code and stderr of a run that cannot be made.
 fn refused(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
@@ -376,10 +362,6 @@ fn what_quic_does_not_have_is_refused_before_the_run() {
         (
             &["--early-data", "--body", "x", "https://h/"],
             "--early-data: is for the methods GET, HEAD and OPTIONS",
-        ),
-        (
-            &["--local-port-rebind", "1ms", "https://h/"],
-            "--local-port-rebind 1ms: must be at least 10ms",
         ),
         (
             &["--pipeline", "2", "https://h/"],

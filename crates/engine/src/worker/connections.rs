@@ -1,6 +1,5 @@
 //! Opens, replaces and gives up connections, and interprets how they end.
 
-use super::moves::NEVER;
 use super::{Phase, StopReason, Worker};
 use crate::connection::{Connection, ConnectionState};
 use crate::error_kinds;
@@ -82,7 +81,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .set(key, since_ns.saturating_add(self.settings.timeout_ns));
     }
 
-    pub(super) fn socket_options(&mut self, key: u32) -> SocketOptions {
+    fn socket_options(&mut self, key: u32) -> SocketOptions {
         let mut options = self.settings.options.clone();
         options.timestamps = is_timestamped(key, S::TRANSPORT);
         options.path = self.breakdown.is_some();
@@ -93,7 +92,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Opens a socket for a connection to the address with this number.
-    pub(super) fn connect(&mut self, key: u32, address: u32, options: &SocketOptions) -> Token {
+    fn connect(&mut self, key: u32, address: u32, options: &SocketOptions) -> Token {
         match (S::TRANSPORT, self.addresses.get(address)) {
             (Transport::Datagrams, Address::Tcp(address)) => {
                 self.io.connect_datagrams(key, *address, options)
@@ -108,7 +107,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.connect_took_ns = took_ns;
         connection.own_ns += self.read_late.first_ns;
         self.pool.established += 1;
-        connection.connected_ns = NEVER;
+        connection.connected_ns = u64::MAX;
         connection.since_ns = at_ns;
         if self.slots.is_some() {
             let (_, host) = self.slot_and_host(key);
@@ -171,10 +170,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             connection.session.close(shared, output);
             self.flush_output(key);
         }
-        let connection = &mut self.pool.connections[key as usize];
-        connection.move_ns = NEVER;
-        let sockets = [connection.token.take(), connection.moves_to.take()];
-        for token in sockets.into_iter().flatten() {
+        if let Some(token) = self.pool.connections[key as usize].token.take() {
             self.io.close(token, CloseMode::Graceful);
         }
     }

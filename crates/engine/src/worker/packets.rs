@@ -94,7 +94,6 @@ fn add(quic: &mut QuicRecording, now: &Statistics, before: &Statistics) {
         retried,
         early_accepted,
         early_rejected,
-        migrations,
         datagrams_sent,
         bytes_sent,
         batches_sent,
@@ -111,7 +110,6 @@ fn add(quic: &mut QuicRecording, now: &Statistics, before: &Statistics) {
     quic.retries += u64::from(retried && !before.retried);
     quic.early_accepted += early_accepted - before.early_accepted;
     quic.early_rejected += early_rejected - before.early_rejected;
-    quic.migrations += migrations - before.migrations;
     quic.datagrams_sent += datagrams_sent - before.datagrams_sent;
     quic.bytes_sent += bytes_sent - before.bytes_sent;
     quic.batches_sent += batches_sent - before.batches_sent;

@@ -18,8 +18,6 @@ pub(super) struct ConnectionPool<S> {
     pub(super) deadlines: Timers,
     /// Over datagrams: when the timers of sessions are due.
     pub(super) session_timers: Timers,
-    /// Over datagrams: when connections move to a new local port.
-    pub(super) moves: Timers,
     /// At a fixed rate: connections that can take a request, the one that has been free longest
     /// first.
     free: VecDeque<u32>,
@@ -42,15 +40,13 @@ impl<S: Session> ConnectionPool<S> {
         requests_per_connection: u64,
         seed: u64,
     ) -> Self {
-        let over_datagrams = match S::TRANSPORT {
-            Transport::Stream => 0,
-            Transport::Datagrams => connections.len(),
-        };
         Self {
             wakes: Timers::new(connections.len()),
             deadlines: Timers::new(connections.len()),
-            session_timers: Timers::new(over_datagrams),
-            moves: Timers::new(over_datagrams),
+            session_timers: Timers::new(match S::TRANSPORT {
+                Transport::Stream => 0,
+                Transport::Datagrams => connections.len(),
+            }),
             connections,
             first_idle,
             free: VecDeque::new(),

@@ -343,7 +343,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     if self.recorder().is_in_window(at_ns) {
                         self.recorder().handshaken(took_ns, handshake.resumed);
                     }
-                    self.note_movable(key, at_ns);
                     // Otherwise it is noted when the connection becomes open.
                     if self.pool.connections[key as usize].state == ConnectionState::Open {
                         self.note_server(key, false);

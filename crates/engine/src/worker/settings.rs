@@ -111,12 +111,6 @@ impl WorkerSettings {
             .saturating_add(self.idle_connections)
     }
 
-    /// The time between two moves of a connection to a new local port; `None` without them.
-    pub(crate) fn moves_every_ns(&self) -> Option<u64> {
-        let every = self.plan.load.local_port_rebind?;
-        Some(u64::try_from(every.as_nanos()).unwrap_or(u64::MAX))
-    }
-
     /// How sessions split responses into events.
     pub(crate) fn stream_spec(&self) -> Option<StreamSpec> {
         self.plan.events.as_ref().map(|events| StreamSpec {

@@ -8,7 +8,6 @@ use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
 use protocol::h3::error::ErrorCode;
 use protocol::h3::{Greeting, ServerSettings};
-use std::time::Duration;
 
 /// Short, because handshakes cost much CPU time, and the shortest runs have hundreds of them.
 const LASTING_NS: u64 = S / 4;
@@ -59,8 +58,6 @@ struct Case {
     clock_cost_ns: u64,
     /// Requests per second, and whether they are random. `None` is a closed loop.
     rate: Option<(f64, bool)>,
-    /// After this time connections move to other ports.
-    moves_ms: Option<u64>,
     seed: u64,
 }
 
@@ -79,13 +76,11 @@ prop_compose! {
             Just(None),
             (1.0..2_000.0_f64, any::<bool>()).prop_map(Some),
         ],
-        moves_ms in prop_oneof![2 => Just(None), 1 => (10..100_u64).prop_map(Some)],
         seed in any::<u64>(),
     ) -> Case {
         Case {
             replies, faults, greeting, allowed, threads, connections, streams, per_connection,
-            timeout_ms, warmup_ms, requests, latency_us, jitter_us, clock_cost_ns, rate, moves_ms,
-            seed,
+            timeout_ms, warmup_ms, requests, latency_us, jitter_us, clock_cost_ns, rate, seed,
         }
     }
 }
@@ -118,7 +113,6 @@ fn run(case: &Case) -> (WorkerResult, DatagramCounts, Vec<Served>) {
             seed: case.seed,
         };
     }
-    simulation.settings.plan.load.local_port_rebind = case.moves_ms.map(Duration::from_millis);
     simulation.settings.requests = case.requests;
     simulation.sim = SimOptions {
         seed: case.seed,

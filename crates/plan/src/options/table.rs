@@ -699,20 +699,6 @@ pub static OPTIONS: &[OptionSpec] = &[
         None => Default("chosen by the kernel"),
     }),
     option(
-        "local-port-rebind",
-        Heading::Connection,
-        Setter::Time(|plan, time| plan.load.local_port_rebind = Some(time)),
-        "With --http3: move each connection to a new local port, again and again after this time",
-    )
-    .long_help(
-        "With --http3: move each connection to a new local port, again and again after this time, \
-         as if a router had given it another one. Requests go on. A connection that the server \
-         does not follow fails with the error migration",
-    )
-    .shown("new local port after", Load, |plan| {
-        OptionValue::or_unset(plan.load.local_port_rebind, OptionValue::Time)
-    }),
-    option(
         "method",
         Heading::Request,
         Setter::Text(|plan, method| plan.request.method = Some(method)),

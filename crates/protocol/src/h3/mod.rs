@@ -10,7 +10,6 @@ mod grease;
 mod handshake;
 pub mod heads;
 mod lost;
-mod migration;
 mod peer_streams;
 mod prepared;
 pub mod qpack;

@@ -12,7 +12,6 @@ use super::error::{ErrorCode, Violation};
 use super::frame;
 use super::handshake::{self, Agreed};
 use super::lost::error_of;
-use super::migration::Migration;
 use super::peer_streams::{Peer, PeerStreams, Told};
 use super::prepared::{Prepared, prepare};
 use super::qpack::SectionLimits;
@@ -59,7 +58,6 @@ struct Http {
     unused: VecDeque<StreamId>,
     control: Control,
     early: Early,
-    migration: Migration,
     peer: PeerStreams,
     /// The lowest stream that was not processed, by the last GOAWAY.
     goaway: Option<u64>,
@@ -206,9 +204,7 @@ impl Session for H3 {
         }
         link.exchange_events();
         let next = link.connection.poll_timeout();
-        let next_ns = next.map(|next| shared.clock.ns_of(next));
-        let migration_ns = self.http.migration.until_ns();
-        self.http.next_timeout_ns = next_ns.into_iter().chain(migration_ns).min();
+        self.http.next_timeout_ns = next.map(|next| shared.clock.ns_of(next));
         Ok(())
     }
 
@@ -229,14 +225,6 @@ impl Session for H3 {
         };
         link.connection.handle_timeout(shared.clock.now());
         self.process(shared, output, events)
-    }
-
-    fn on_moved(&mut self, shared: &mut Shared) -> Result<(), SessionError> {
-        let Some(link) = &mut self.link else {
-            return Ok(());
-        };
-        let now_ns = shared.clock.now_ns;
-        self.http.migration.begin(&mut link.connection, now_ns)
     }
 
     fn has_ended(&self) -> bool {
@@ -301,7 +289,6 @@ impl Session for H3 {
             retried: http.retried,
             early_accepted: http.early.accepted,
             early_rejected: http.early.rejected,
-            migrations: http.migration.followed,
             ..Statistics::of_packets(&link.connection)
         })
     }
@@ -358,7 +345,7 @@ impl H3 {
             return Err(error.unwrap_or_else(|| SessionError::of_http3_violation(violation)));
         }
         match lost {
-            None => http.migration.check(&link.connection, shared.clock.now_ns),
+            None => Ok(()),
             Some(reason) => {
                 let outcome = http.on_lost(reason, events);
                 // The library has written what the server should know.
@@ -406,7 +393,6 @@ impl Http {
             unused: VecDeque::new(),
             control: Control::new(limits.list_bytes_max, None),
             early: Early::default(),
-            migration: Migration::default(),
             peer: PeerStreams::new(Peer::Server),
             goaway: None,
             is_ready: false,

@@ -10,9 +10,6 @@ pub struct Statistics {
     pub early_accepted: u64,
     /// Requests that were sent before the handshake was complete, rejected, and sent again.
     pub early_rejected: u64,
-    /// Times that the connection has moved to another local address, and the server was heard
-    /// afterwards (RFC 9000 section 9).
-    pub migrations: u64,
     /// Whether the server sent Retry during the handshake.
     pub retried: bool,
     /// Datagrams that were given to the owner to be sent.

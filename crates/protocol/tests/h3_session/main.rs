@@ -11,7 +11,6 @@ mod early_data;
 mod faults;
 mod floods;
 mod link;
-mod migration;
 mod requests;
 mod responses;
 mod resumption;

@@ -1,7 +1,7 @@
 //! A QUIC server whose HTTP/3 is what a test writes.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,6 +18,11 @@ use rustls::crypto::ring;
 use rustls::server::ServerSessionMemoryCache;
 
 use crate::authority::Certified;
+
+const CLIENT: SocketAddr = SocketAddr::new(
+    std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
+    4000,
+);
 
 /// TLS sessions that a server remembers.
 const SESSIONS: usize = 256;
@@ -51,8 +56,6 @@ pub(crate) struct Settings {
     pub(crate) has_control: bool,
     /// Takes requests before the handshake is complete.
     pub(crate) early_data: bool,
-    /// Clients may move to another address.
-    pub(crate) migration: bool,
 }
 
 impl Default for Settings {
@@ -64,7 +67,6 @@ impl Default for Settings {
             greeting: Greeting::Accept,
             has_control: true,
             early_data: false,
-            migration: true,
         }
     }
 }
@@ -76,9 +78,6 @@ pub(crate) struct Server {
     tls: rustls::ServerConfig,
     /// Used from the next time on that sessions are forgotten.
     pub(crate) transport: Arc<TransportConfig>,
-    migration: bool,
-    /// The address of the client.
-    pub(crate) client: SocketAddr,
     config: Arc<EndpointConfig>,
     server_config: Arc<ServerConfig>,
     endpoint: Endpoint,
@@ -115,8 +114,7 @@ impl Server {
         // QUIC knows all or nothing (RFC 9001 section 4.6.1).
         tls.max_early_data_size = if settings.early_data { u32::MAX } else { 0 };
         let transport = Arc::new(settings.transport);
-        let migration = settings.migration;
-        let server_config = server_config(&tls, &transport, migration);
+        let server_config = server_config(&tls, &transport);
         let mut config = EndpointConfig::default();
         config.rng_seed(Some([7; 32]));
         config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(8)));
@@ -127,8 +125,6 @@ impl Server {
         Self {
             tls,
             transport,
-            migration,
-            client: SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 4000)),
             endpoint: Self::endpoint(&config, &server_config),
             config,
             server_config,
@@ -165,16 +161,16 @@ impl Server {
     /// The server starts anew, and knows no TLS session any more.
     pub(crate) fn forget_sessions(&mut self) {
         self.tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
-        self.server_config = server_config(&self.tls, &self.transport, self.migration);
+        self.server_config = server_config(&self.tls, &self.transport);
         self.restart();
     }
 
     /// A datagram has arrived. Appends replies that belong to no connection.
     pub(crate) fn receive(&mut self, now: Instant, datagram: &[u8], output: &mut Vec<Vec<u8>>) {
         let mut buffer = Vec::new();
-        let event =
-            self.endpoint
-                .handle(now, self.client, None, None, datagram.into(), &mut buffer);
+        let event = self
+            .endpoint
+            .handle(now, CLIENT, None, None, datagram.into(), &mut buffer);
         match event {
             None => {}
             Some(DatagramEvent::Response(transmit)) => {
@@ -392,13 +388,10 @@ impl Server {
 fn server_config(
     tls: &rustls::ServerConfig,
     transport: &Arc<TransportConfig>,
-    migration: bool,
 ) -> Arc<ServerConfig> {
     let crypto = QuicServerConfig::try_from(tls.clone()).expect("it has a suite for QUIC");
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config
-        .transport_config(Arc::clone(transport))
-        .migration(migration);
+    config.transport_config(Arc::clone(transport));
     Arc::new(config)
 }
 

@@ -120,7 +120,7 @@ const QUIC_TROUBLES: (Unit, Better, Needs) = (Unit::Count, Lower, Needs::Quic);
 
 /// All of them, in the order of lists.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 47] = [
+pub(super) static ROWS: [Row; 46] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::Requests),
         Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::Requests),
@@ -220,8 +220,6 @@ pub(super) static ROWS: [Row; 47] = [
         Getter::Count(|run| Some(quic(run)?.early_accepted))),
     row("quic_early_rejected", &[], "requests rejected as early data", QUIC_COUNT,
         Getter::Count(|run| Some(quic(run)?.early_rejected))),
-    row("quic_migrations", &[], "moves of QUIC connections", QUIC_COUNT,
-        Getter::Count(|run| Some(quic(run)?.migrations))),
     row("quic_cwnd_p50", &[], "median QUIC congestion window", QUIC_BYTES,
         Getter::Number(|run| median(&quic(run)?.cwnd))),
     row("quic_mtu_p50", &[], "median QUIC datagram size", QUIC_BYTES,
