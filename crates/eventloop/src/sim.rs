@@ -673,8 +673,8 @@ impl<P: Peer> World<P> {
             return;
         }
         match action {
-            Action::SendDatagram(socket, datagram) => {
-                self.peer_sends_datagram(socket.unwrap_or(connection), datagram, at_ns);
+            Action::SendDatagram(datagram) => {
+                self.peer_sends_datagram(connection, datagram, at_ns);
             }
             // There is nothing to end, and nobody waits for room.
             Action::StopReading

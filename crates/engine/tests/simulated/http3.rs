@@ -11,7 +11,7 @@ use results::{ErrorKind, Histogram};
 
 /// One way.
 const LATENCY_NS: u64 = 10 * MS;
-pub(crate) const ROUND_TRIP_NS: u64 = 2 * LATENCY_NS;
+const ROUND_TRIP_NS: u64 = 2 * LATENCY_NS;
 
 /// The probe timeout (RFC 9002 section 6.2.1) after many equal samples: the smoothed round trip,
 /// four variations (the granularity of 1 ms is more), and the 25 ms by which an acknowledgement may
@@ -20,25 +20,21 @@ const PROBE_TIMEOUT_NS: u64 = ROUND_TRIP_NS + MS + 25 * MS;
 
 /// What a datagram costs that is lost and has nothing behind it, with the usual round trip. Probes
 /// of quinn-proto are a PING: its acknowledgement shows the loss, and then the data is sent again.
-pub(crate) const LOST_TAIL_NS: u64 = PROBE_TIMEOUT_NS + ROUND_TRIP_NS + ROUND_TRIP_NS;
+const LOST_TAIL_NS: u64 = PROBE_TIMEOUT_NS + ROUND_TRIP_NS + ROUND_TRIP_NS;
 
 /// A run on a link with this latency.
-pub(crate) fn simulation() -> Simulation {
+fn simulation() -> Simulation {
     Simulation::new().latency(LATENCY_NS)
 }
 
 /// What happened, as both ends know it.
-pub(crate) struct Run {
-    pub(crate) ended: WorkerResult,
-    pub(crate) counts: DatagramCounts,
-    pub(crate) served: Vec<Served>,
+struct Run {
+    ended: WorkerResult,
+    counts: DatagramCounts,
+    served: Vec<Served>,
 }
 
-pub(crate) fn run<F: FnMut(u64) -> Reply>(
-    simulation: Simulation,
-    streams: u32,
-    server: QuicServer<F>,
-) -> Run {
+fn run<F: FnMut(u64) -> Reply>(simulation: Simulation, streams: u32, server: QuicServer<F>) -> Run {
     let log: Log = server.log();
     let (ended, counts) = simulation.run_over_quic(streams, server);
     let served = log.borrow().clone();
@@ -65,7 +61,7 @@ impl Run {
         slow.map(|(_, count)| count).sum()
     }
 
-    pub(crate) fn assert_no_errors(&self) {
+    fn assert_no_errors(&self) {
         let errors = &self.ended.recording.errors;
         assert_eq!(errors.events(), 0, "{errors:?}");
         assert_eq!(self.ended.failure, None);

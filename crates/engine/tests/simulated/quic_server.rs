@@ -35,8 +35,6 @@ pub(crate) enum Reply {
 /// The truth about one request, as the server knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// The socket from which the end of the request came.
-    pub(crate) socket: u32,
     /// When all of the request had arrived.
     pub(crate) arrived_ns: u64,
     /// When the response was given to QUIC.
@@ -53,8 +51,6 @@ pub(crate) struct QuicServer<F> {
     pub(crate) deaf_ns: Range<u64>,
     /// Datagrams of the server within this time are lost.
     pub(crate) mute_ns: Range<u64>,
-    /// Whether connections may move to other sockets. If not, datagrams from there are lost.
-    pub(crate) follows_moves: bool,
     log: Log,
     endpoint: Endpoint,
     heads: Heads<Rc<RequestHead>>,
@@ -63,7 +59,7 @@ pub(crate) struct QuicServer<F> {
 }
 
 struct Connection {
-    /// The simulated socket from which its last datagram came.
+    /// The number of the simulated socket.
     socket: u32,
     session: Server,
     /// Responses that are due, by time and number of the request.
@@ -99,7 +95,6 @@ impl<F: FnMut(u64) -> Reply> QuicServer<F> {
             reply,
             deaf_ns: 0..0,
             mute_ns: 0..0,
-            follows_moves: true,
             log: Log::default(),
             endpoint: endpoint.expect("the settings are good"),
             heads: Heads::new(SectionLimits::default()),
@@ -136,7 +131,6 @@ impl<F: FnMut(u64) -> Reply> QuicServer<F> {
         for stream in received.iter().filter_map(complete) {
             let number = log.borrow().len();
             log.borrow_mut().push(Served {
-                socket: connection.socket,
                 arrived_ns: now_ns,
                 answered_ns: None,
             });
@@ -170,9 +164,10 @@ impl<F: FnMut(u64) -> Reply> QuicServer<F> {
         let mut buffer = Vec::new();
         while let Some((to, segment)) = connection.session.transmit(&mut self.endpoint, &mut buffer)
         {
+            assert_eq!(to, address(connection.socket), "no client moves");
             for datagram in buffer.chunks(usize::from(segment)) {
                 if !self.mute_ns.contains(&now_ns) {
-                    actions.send_datagram_to(socket_of(to), 0, datagram);
+                    actions.send_datagram(0, datagram);
                 }
             }
         }
@@ -207,10 +202,6 @@ impl<F: FnMut(u64) -> Reply> Peer for QuicServer<F> {
         let index = match self.endpoint.receive(from, datagram, &mut reply) {
             Arrival::Packet(index, packet) => {
                 if let Some(connection) = self.connections.get_mut(&index) {
-                    if connection.socket != socket && !self.follows_moves {
-                        return;
-                    }
-                    connection.socket = socket;
                     connection.session.receive(packet);
                 }
                 index
@@ -234,15 +225,14 @@ impl<F: FnMut(u64) -> Reply> Peer for QuicServer<F> {
         self.drive(index, now_ns, actions);
     }
 
-    /// The connection that asked for it may have moved to another socket since.
-    fn on_wake(&mut self, _socket: u32, now_ns: u64, actions: &mut Actions) {
+    fn on_wake(&mut self, socket: u32, now_ns: u64, actions: &mut Actions) {
         self.endpoint.at(now_ns);
-        let connections = self.connections.iter_mut();
-        let due = connections.filter_map(|(index, connection)| {
-            let woken_ns = connection.woken_ns.take_if(|at_ns| *at_ns <= now_ns);
-            woken_ns.map(|_| *index)
-        });
-        for index in due.collect::<Vec<_>>() {
+        let mut connections = self.connections.iter_mut();
+        let found = connections.find(|(_, connection)| connection.socket == socket);
+        if let Some((&index, connection)) = found {
+            if connection.woken_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+                connection.woken_ns = None;
+            }
             self.drive(index, now_ns, actions);
         }
     }
@@ -275,25 +265,10 @@ fn respond(session: &mut Server, stream: StreamId) {
     session.send_data(stream, 2, true, |output| output.extend_from_slice(b"ok"));
 }
 
-/// The first port of a host, and the bits of a socket's number that are its port there.
-const FIRST_PORT: u16 = 1024;
-const PORT_BITS: u32 = 15;
-
-/// Each simulated socket has a port of its own. All clients of a usual run are on one host, so a
-/// move changes only the port.
+/// Each simulated socket has an address of its own.
 fn address(socket: u32) -> SocketAddr {
-    let host = Ipv4Addr::from(0x0a00_0000 | socket >> PORT_BITS);
-    let port = FIRST_PORT + (socket & ((1 << PORT_BITS) - 1)) as u16;
-    SocketAddr::new(IpAddr::V4(host), port)
-}
-
-/// The socket with this address.
-fn socket_of(address: SocketAddr) -> u32 {
-    let IpAddr::V4(host) = address.ip() else {
-        unreachable!("clients have addresses of IPv4");
-    };
-    let host = u32::from(host) & 0x00ff_ffff;
-    host << PORT_BITS | u32::from(address.port() - FIRST_PORT)
+    let host = Ipv4Addr::from(0x0a00_0000 | socket);
+    SocketAddr::new(IpAddr::V4(host), 4000)
 }
 
 /// Signatures of Ed25519 have one length, so the same seed gives the same datagrams.

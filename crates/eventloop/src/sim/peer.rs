@@ -114,8 +114,7 @@ pub struct Actions {
 #[derive(Debug)]
 pub(super) enum Action {
     Send(Vec<u8>),
-    /// To this socket, or to the one on which the peer was called.
-    SendDatagram(Option<u32>, Vec<u8>),
+    SendDatagram(Vec<u8>),
     Finish,
     Close,
     Reset,
@@ -142,19 +141,7 @@ impl Actions {
     /// Sends a datagram to a datagram socket. Datagrams leave in order like bytes, and an empty one
     /// disappears. Returns when it leaves.
     pub fn send_datagram(&mut self, after_ns: u64, datagram: impl Into<Vec<u8>>) -> u64 {
-        self.depart(after_ns, Action::SendDatagram(None, datagram.into()))
-    }
-
-    /// As [`Self::send_datagram`], to another socket from which a datagram has arrived. A client
-    /// may have moved there.
-    pub fn send_datagram_to(
-        &mut self,
-        socket: u32,
-        after_ns: u64,
-        datagram: impl Into<Vec<u8>>,
-    ) -> u64 {
-        let action = Action::SendDatagram(Some(socket), datagram.into());
-        self.depart(after_ns, action)
+        self.depart(after_ns, Action::SendDatagram(datagram.into()))
     }
 
     /// Sends FIN and keeps reading. Returns when it leaves.

@@ -76,33 +76,6 @@ fn a_datagram_takes_exactly_the_latency_and_the_delay() {
     assert_eq!(events.collect::<Vec<_>>(), expected);
 }
 
-/// Sends everything to the first socket.
-struct Forwarder;
-
-impl Peer for Forwarder {
-    fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, _: &mut Actions) {}
-
-    fn on_datagram(&mut self, _: u32, datagram: &[u8], _: u64, actions: &mut Actions) {
-        actions.send_datagram_to(0, MS, datagram);
-    }
-}
-
-#[test]
-fn a_peer_sends_to_another_socket_than_the_one_from_which_it_hears() {
-    let mut sim = Sim::new(SimOptions::default(), Forwarder);
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
-    let options = SocketOptions::default();
-    let [first, second] = [1, 2].map(|key| sim.connect_datagrams(key, address, &options));
-    for token in [first, second] {
-        let buffer = b"well?".to_vec();
-        sim.send(token, Payload::Datagrams { buffer, segment: 0 });
-    }
-    let mut seen = run_until(&mut sim, S);
-    seen.retain(|(_, _, what)| what.starts_with("well?"));
-    // Both arrive together.
-    assert_eq!(seen, [(MS, 1, "well?well?".to_owned())]);
-}
-
 const FAULTS: DatagramFaults = DatagramFaults {
     lost_ppm: 100_000,
     doubled_ppm: 50_000,
