@@ -16,9 +16,7 @@ use experiment::{
     begin_on_all, restore, run,
 };
 use plan::{RunPlan, Target};
-use results::{
-    Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial, Window,
-};
+use results::{RunResult, Trial, Window};
 
 const JOURNALS: &str = "/var/lib/wrkbench/restore";
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
@@ -252,20 +250,8 @@ impl Lab {
 }
 
 fn result() -> RunResult {
-    RunResult {
-        schema_version: SCHEMA_VERSION,
-        plan: RunPlan::new(Target::parse("http://h/").unwrap()),
-        environment: Environment::default(),
-        window: Window::default(),
-        backend: Backend::default(),
-        recording: Recording::new(),
-        generator: Generator::default(),
-        telemetry: None,
-        profile: None,
-        warnings: Vec::new(),
-        agents: Vec::new(),
-        places: Vec::new(),
-    }
+    let plan = RunPlan::new(Target::parse("http://h/").unwrap());
+    RunResult::new(plan, Window::default())
 }
 
 /// The settings and files that an experiment changes.

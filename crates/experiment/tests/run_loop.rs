@@ -15,10 +15,7 @@ use experiment::{
     StoppingRule, Transaction, restore, run,
 };
 use plan::{RunPlan, Target};
-use results::{
-    Backend, EXPERIMENT_SCHEMA_VERSION, Environment, Generator, Recording, RunResult,
-    SCHEMA_VERSION, Setting, Trial, TrialOutcome, Window,
-};
+use results::{EXPERIMENT_SCHEMA_VERSION, RunResult, Setting, Trial, TrialOutcome, Window};
 
 const JOURNALS: &str = "/var/lib/wrkbench/restore";
 const RESULTS: &str = "/plans/testlogs";
@@ -121,20 +118,8 @@ fn failing(stderr: &str) -> CommandOutput {
 
 /// The result of a run; its numbers do not matter.
 fn result() -> RunResult {
-    RunResult {
-        schema_version: SCHEMA_VERSION,
-        plan: RunPlan::new(Target::parse(URL).unwrap()),
-        environment: Environment::default(),
-        window: Window::default(),
-        backend: Backend::default(),
-        recording: Recording::new(),
-        generator: Generator::default(),
-        telemetry: None,
-        profile: None,
-        warnings: Vec::new(),
-        agents: Vec::new(),
-        places: Vec::new(),
-    }
+    let plan = RunPlan::new(Target::parse(URL).unwrap());
+    RunResult::new(plan, Window::default())
 }
 
 fn blank_trial(planned: &Planned) -> Trial {

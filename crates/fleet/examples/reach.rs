@@ -19,9 +19,7 @@ use cluster::signing::{SigningKey, TrustList};
 use plan::{Arrivals, Pacing, RunPlan, Stop, Target, Weight};
 use results::fleet::Merged;
 use results::snapshot::{Snapshot, SnapshotInterval};
-use results::{
-    AgentOutcome, AgentResult, Environment, Histogram, Recording, RunResult, SCHEMA_VERSION,
-};
+use results::{AgentOutcome, AgentResult, Environment, Histogram, Recording, RunResult};
 
 /// Threads of each agent.
 const THREADS: u32 = 8;
@@ -429,25 +427,17 @@ fn result(number: u64, rate: u64, seconds: u64) -> RunResult {
     recording.counters.bytes = 145 * rate * seconds;
     recording.counters.connections_opened = 100;
     recording.counters.in_flight_time_ns = recording.service_time.sum_ns() as u64;
+    let window = results::Window {
+        duration_ns: seconds * 1_000_000_000,
+        ..results::Window::default()
+    };
     RunResult {
-        schema_version: SCHEMA_VERSION,
-        plan: plan(rate, seconds).expect("the plan is valid"),
-        environment: Environment::default(),
-        window: results::Window {
-            duration_ns: seconds * 1_000_000_000,
-            ..results::Window::default()
-        },
         backend: results::Backend {
             name: "io_uring".to_owned(),
             reason: "default".to_owned(),
         },
         recording,
-        generator: results::Generator::default(),
-        telemetry: None,
-        profile: None,
-        warnings: Vec::new(),
-        agents: Vec::new(),
-        places: Vec::new(),
+        ..RunResult::new(plan(rate, seconds).expect("the plan is valid"), window)
     }
 }
 

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use plan::RunPlan;
 use results::metric::{self, Statistic, Time};
 use results::snapshot::{Snapshot, Stage};
-use results::{
-    Backend, Environment, Errors, Generator, GoodRecording, Histogram, Recording, RunResult,
-    SCHEMA_VERSION, Statuses, Window,
-};
+use results::{Errors, GoodRecording, Histogram, RunResult, Statuses, Window};
 use serde::{Serialize, Serializer};
 
 /// The percentiles of times in every second.
@@ -79,20 +76,7 @@ pub(crate) struct SecondFigures {
 impl RunFigures {
     pub(crate) fn new(plan: &RunPlan) -> Self {
         Self {
-            counted: RunResult {
-                schema_version: SCHEMA_VERSION,
-                plan: plan.clone(),
-                environment: Environment::default(),
-                window: Window::default(),
-                backend: Backend::default(),
-                recording: Recording::new(),
-                generator: Generator::default(),
-                telemetry: None,
-                profile: None,
-                warnings: Vec::new(),
-                agents: Vec::new(),
-                places: Vec::new(),
-            },
+            counted: RunResult::new(plan.clone(), Window::default()),
             before: Default::default(),
         }
     }

@@ -3,7 +3,7 @@
 use plan::{AgentThreads, RunPlan, Weight};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Window};
+use crate::{Backend, Environment, Generator, Recording, RunResult, Window};
 
 /// With more agents than this, their series and intervals are each joined into one row, because a
 /// result of hundreds of agents would have hundreds of megabytes. Those of the places and of all
@@ -265,18 +265,10 @@ fn joined(
         plan.load.protocol = first.plan.load.protocol;
     }
     let mut merged = RunResult {
-        schema_version: SCHEMA_VERSION,
-        plan,
         environment,
-        window: common_window(&delivered),
         backend: common_backend(&delivered),
         recording,
-        generator: Generator::default(),
-        telemetry: None,
-        profile: None,
-        warnings: Vec::new(),
-        agents: Vec::new(),
-        places: Vec::new(),
+        ..RunResult::new(plan, common_window(&delivered))
     };
     for result in &delivered {
         let Generator { workers, lags, .. } = &result.generator;

@@ -89,6 +89,42 @@ pub struct RunResult {
 const CONNECT_RATE_USED: f64 = 0.9;
 
 impl RunResult {
+    /// The result of a run in which nothing was measured. Whoever made a run adds what it knows:
+    ///
+    /// ```
+    /// # use plan::{RunPlan, Target};
+    /// # use results::{Recording, RunResult, Window};
+    /// # let plan = RunPlan::new(Target::parse("http://localhost/").expect("a URL"));
+    /// let mut recording = Recording::new();
+    /// recording.counters.answered = 2_000;
+    /// let window = Window {
+    ///     duration_ns: 2_000_000_000,
+    ///     ..Window::default()
+    /// };
+    /// let result = RunResult {
+    ///     recording,
+    ///     ..RunResult::new(plan, window)
+    /// };
+    /// assert_eq!(result.requests_per_sec(), 1_000.0);
+    /// ```
+    #[must_use]
+    pub fn new(plan: RunPlan, window: Window) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            plan,
+            environment: Environment::default(),
+            window,
+            backend: Backend::default(),
+            recording: Recording::new(),
+            generator: Generator::default(),
+            telemetry: None,
+            profile: None,
+            warnings: Vec::new(),
+            agents: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
     /// Responses per second of the window; 0 if the window has no length.
     #[must_use]
     pub fn requests_per_sec(&self) -> f64 {

@@ -35,9 +35,7 @@ use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome};
 use judging::sentences::finding;
 use plan::secrets::{hide_in_url, hide_in_words};
 use plan::{FleetSchedule, RunPlan, Scheme};
-use results::{
-    Backend, Environment, ErrorKind, Finding, Generator, RunResult, SCHEMA_VERSION, Warning, Window,
-};
+use results::{Backend, Environment, ErrorKind, Finding, Generator, RunResult, Warning, Window};
 use script::Script;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -532,21 +530,17 @@ impl ArmedRun {
             .as_ref()
             .and_then(judging::slowest_from_ns);
         let slow = slow_spans.clone().slowest(slow_from_ns.unwrap_or(u64::MAX));
+        let window = Window {
+            started_unix_ms,
+            duration_ns,
+            drained_ns,
+            warmup_ns: u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX),
+            interrupted,
+            is_hopeless: false,
+        };
         let result = RunResult {
-            telemetry,
-            profile: profile.finish(&slow, window_ns),
-            schema_version: SCHEMA_VERSION,
             environment,
-            window: Window {
-                started_unix_ms,
-                duration_ns,
-                drained_ns,
-                warmup_ns: u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX),
-                interrupted,
-                is_hopeless: false,
-            },
             backend: used_backend(chosen, plan.load.threads, &without_ring),
-            plan,
             recording,
             generator: Generator {
                 workers,
@@ -555,9 +549,9 @@ impl ArmedRun {
                 server,
                 ..Generator::default()
             },
-            warnings: Vec::new(),
-            agents: Vec::new(),
-            places: Vec::new(),
+            telemetry,
+            profile: profile.finish(&slow, window_ns),
+            ..RunResult::new(plan, window)
         };
         Finished {
             result: judged(result, has_given_up.then_some(is_refused), stuck_workers),

@@ -6,7 +6,7 @@ use crate::simulation::{MS, OK, Run, S, Simulation, US};
 use crate::sources::Scripted;
 use fastrand::Rng;
 use plan::{Arrivals, Pacing, RunPlan, Stop, Target};
-use results::{ErrorKind, Histogram, RunResult, SCHEMA_VERSION, Summary, Window};
+use results::{ErrorKind, Histogram, RunResult, Summary, Window};
 use stats::ClosedNetwork;
 
 /// Three significant digits of a histogram.
@@ -332,27 +332,19 @@ fn a_percentile_of_too_few_requests_is_marked() {
 
 /// The result document of a run with a number of requests.
 fn result(run: Run) -> RunResult {
+    let plan = RunPlan {
+        stop: Stop {
+            duration: None,
+            requests: Some(run.sent()),
+        },
+        ..RunPlan::new(Target::parse("http://127.0.0.1/").expect("a URL"))
+    };
+    let window = Window {
+        duration_ns: run.ended_ns,
+        ..Window::default()
+    };
     RunResult {
-        telemetry: None,
-        profile: None,
-        schema_version: SCHEMA_VERSION,
-        plan: RunPlan {
-            stop: Stop {
-                duration: None,
-                requests: Some(run.sent()),
-            },
-            ..RunPlan::new(Target::parse("http://127.0.0.1/").expect("a URL"))
-        },
-        environment: results::Environment::default(),
-        window: Window {
-            duration_ns: run.ended_ns,
-            ..Window::default()
-        },
-        backend: results::Backend::default(),
         recording: run.recording,
-        generator: results::Generator::default(),
-        warnings: Vec::new(),
-        agents: Vec::new(),
-        places: Vec::new(),
+        ..RunResult::new(plan, window)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::source::{Address, Captured, RequestSource};
 use plan::{Load, Pacing, RunPlan, Stop, Target};
-use results::{Backend, Environment, Recording, RunResult, SCHEMA_VERSION, Window};
+use results::{Recording, RunResult, Window};
 use script::{Network, Script, ScriptError, Settings};
 use testkit::Folder;
 
@@ -231,22 +231,13 @@ pub fn one_line(message: String) -> String {
 
 /// A finished run of two seconds with this recording.
 pub fn run_result(recording: Recording) -> RunResult {
+    let window = Window {
+        duration_ns: 2_000_000_000,
+        ..Window::default()
+    };
     RunResult {
-        telemetry: None,
-        profile: None,
-        schema_version: SCHEMA_VERSION,
-        plan: plan(),
-        environment: Environment::default(),
-        window: Window {
-            duration_ns: 2_000_000_000,
-            ..Window::default()
-        },
-        backend: Backend::default(),
         recording,
-        generator: results::Generator::default(),
-        warnings: Vec::new(),
-        agents: Vec::new(),
-        places: Vec::new(),
+        ..RunResult::new(plan(), window)
     }
 }
 

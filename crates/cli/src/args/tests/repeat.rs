@@ -5,7 +5,7 @@ use std::process::Command;
 use ::report::page::{Block, PageSubject, build};
 use analysis::{Observation, TrialFacts};
 use plan::RunPlan;
-use results::{Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Window};
+use results::{Environment, RunResult, Window};
 
 use super::*;
 
@@ -17,21 +17,11 @@ fn command_of(plan: &RunPlan) -> Vec<OsString> {
 /// The same of a run whose command line was typed, unless that is empty.
 fn command_on_page(plan: &RunPlan, typed: &str) -> Vec<OsString> {
     let result = RunResult {
-        schema_version: SCHEMA_VERSION,
-        plan: plan.clone(),
         environment: Environment {
             command_line: typed.split_whitespace().map(str::to_owned).collect(),
             ..Environment::default()
         },
-        window: Window::default(),
-        backend: Backend::default(),
-        recording: Recording::new(),
-        generator: Generator::default(),
-        telemetry: None,
-        profile: None,
-        warnings: Vec::new(),
-        agents: Vec::new(),
-        places: Vec::new(),
+        ..RunResult::new(plan.clone(), Window::default())
     };
     let run = Observation {
         result: Some(Box::new(result)),
