@@ -38,7 +38,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
     test-browser test-packages readers collectors h2specd test-readers faults kill bench bench-llm bench-grpc truth \
-    instructions telemetry-cost schema statistics fuzz check doc site install uninstall pictures dist dist-check \
+    instructions telemetry-cost schema fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
     container formula sbom sums packages-check fleet deploy-check clean help
 
@@ -140,12 +140,6 @@ telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
 
 schema: ## write docs/*.schema.json, which are generated from the types that are written
 	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
-
-statistics: ## apply the statistics to samples with known truth, print the tables; 20 minutes
-	$(CARGO) test --release --locked -p stats --test simulation --test history --test serial \
-	    -- --ignored --nocapture --test-threads 1
-	$(CARGO) test --release --locked -p search --test simulation -- --ignored --nocapture --test-threads 1
-	$(CARGO) test --release --locked -p analysis --test rounds --test sides -- --ignored --nocapture
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
 	@command -v cargo-fuzz >/dev/null || { \

@@ -1,6 +1,4 @@
 //! Sweeps whose rounds differ from each other: effects are neither shrunk nor missed.
-//!
-//! The default tests are small; `make statistics` runs the large one and prints its table.
 
 use analysis::Observation;
 use analysis::compare::{CompareOptions, compare_cells};
@@ -18,22 +16,11 @@ fn normal(random: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }
 
-/// Noise of a run; with `cold`, every tenth run is slow by eight standard deviations.
-fn noise(random: &mut fastrand::Rng, cold: bool) -> f64 {
-    let shift = if cold && random.f64() < 0.1 {
-        -8.0
-    } else {
-        0.0
-    };
-    RUN_NOISE * (normal(random) + shift)
-}
-
 /// One sweep. The runs of a round have its noise in common; without rounds, there is none, and the
 /// runs do not belong to a sweep.
 fn runs(
     random: &mut fastrand::Rng,
     (levels, rounds): (u32, u32),
-    cold: bool,
     has_rounds: bool,
 ) -> Vec<Observation> {
     let mut runs = Vec::new();
@@ -42,7 +29,7 @@ fn runs(
         for level in 1..=levels {
             let effect = if level == 2 { RATIO.ln() } else { 0.0 };
             let shared = if has_rounds { of_round } else { 0.0 };
-            let value = 30_000.0 * (effect + shared + noise(random, cold)).exp();
+            let value = 30_000.0 * (effect + shared + RUN_NOISE * normal(random)).exp();
             runs.push(Observation {
                 cell: has_rounds.then_some(level),
                 settings: vec![Setting {
@@ -57,9 +44,6 @@ fn runs(
     }
     runs
 }
-
-/// Sweeps of each row of the table.
-const SWEEPS: u32 = 400;
 
 /// What many sweeps found.
 #[derive(Debug, Default)]
@@ -76,12 +60,12 @@ struct Found {
     wrong: f64,
 }
 
-fn found(size: (u32, u32), cold: bool, has_rounds: bool, sweeps: u32) -> Found {
+fn found(size: (u32, u32), has_rounds: bool, sweeps: u32) -> Found {
     let mut random = fastrand::Rng::with_seed(u64::from(size.0) + 100);
     let mut found = Found::default();
     let each = 1.0 / f64::from(sweeps);
     for _ in 0..sweeps {
-        let runs = runs(&mut random, size, cold, has_rounds);
+        let runs = runs(&mut random, size, has_rounds);
         let conclusions = compare_cells(&runs, &CompareOptions::default())
             .expect("there is something to compare");
         let comparison = &conclusions.comparisons[0];
@@ -110,37 +94,17 @@ fn found(size: (u32, u32), cold: bool, has_rounds: bool, sweeps: u32) -> Found {
 
 #[test]
 fn the_effect_of_one_of_three_levels_is_not_shrunk() {
-    let found = found((3, 5), false, true, 100);
+    let found = found((3, 5), true, 100);
     assert!(found.bias.abs() < 0.5, "{found:?}");
     assert!((0.88..=1.0).contains(&found.coverage), "{found:?}");
     assert_eq!(found.exactly_one, 0.0, "{found:?}");
 }
 
 #[test]
-#[ignore = "large: make statistics"]
-fn table_of_effects_within_rounds() {
-    println!(
-        "one level has {RATIO} times the requests/s; noise {RUN_NOISE}, of rounds {ROUND_NOISE}"
-    );
-    println!(
-        "{:>8} {:>7} {:>8} {:>9} {:>7} {:>8} {:>10} {:>7}",
-        "levels", "rounds", "cold", "bias (%)", "covers", "found", "unblocked", "wrong"
-    );
-    for cold in [false, true] {
-        for size in [(2, 5), (3, 5), (5, 5), (7, 5), (3, 10), (7, 10)] {
-            let with_rounds = found(size, cold, true, SWEEPS);
-            let without = found(size, cold, false, SWEEPS);
-            println!(
-                "{:>8} {:>7} {:>8} {:>9.2} {:>7.3} {:>8.3} {:>10.3} {:>7.3}",
-                size.0,
-                size.1,
-                if cold { "10 %" } else { "none" },
-                with_rounds.bias,
-                with_rounds.coverage,
-                with_rounds.power,
-                without.power,
-                with_rounds.wrong
-            );
-        }
-    }
+fn differences_between_rounds_hide_no_effect_and_make_none() {
+    let [with_rounds, without] = [true, false].map(|has_rounds| found((3, 5), has_rounds, 100));
+    let both = format!("{with_rounds:?} {without:?}");
+    assert!(with_rounds.power >= without.power - 0.1, "{both}");
+    // 5 % plus three standard errors.
+    assert!(with_rounds.wrong <= 0.116, "{both}");
 }

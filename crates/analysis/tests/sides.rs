@@ -1,6 +1,4 @@
 //! Two sides with the times of their runs: one after the other, in turn, or neither.
-//!
-//! The default tests are small; `make statistics` runs the large one and prints its table.
 
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
@@ -238,7 +236,7 @@ fn found(runs: usize, correlation: f64, ratio: f64, repeats: u32) -> Found {
 #[test]
 fn correlated_noise_is_seldom_an_effect() {
     let found = found(5, 0.7, 1.0, 60);
-    // 6 % in the large table, plus three standard errors.
+    // 6 % (docs/comparing.md), plus three standard errors.
     assert!(found.effects <= 0.15 && found.covers >= 0.85, "{found:?}");
 }
 
@@ -246,21 +244,4 @@ fn correlated_noise_is_seldom_an_effect() {
 fn a_regression_of_a_tenth_is_found_with_five_runs() {
     let found = found(5, 0.0, 0.9, 40);
     assert!(found.effects >= 0.95, "{found:?}");
-}
-
-#[test]
-#[ignore = "large: make statistics"]
-fn table_of_sides_one_after_the_other() {
-    println!("noise 2 %: effects without one, coverage, effects of 5 % and of 10 % found");
-    for runs in [5, 10] {
-        for correlation in [0.0, 0.4, 0.7] {
-            let none = found(runs, correlation, 1.0, 1_000);
-            let [five, ten] = [0.95, 0.9].map(|ratio| found(runs, correlation, ratio, 300));
-            println!(
-                "{runs:>3} runs, correlation {correlation:.1}: {:.3} {:.3} {:.2} {:.2}",
-                none.effects, none.covers, five.effects, ten.effects
-            );
-            assert!(none.effects <= 0.1 && none.covers >= 0.9, "{none:?}");
-        }
-    }
 }

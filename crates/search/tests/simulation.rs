@@ -1,13 +1,11 @@
 //! Searches against simulated servers whose highest rate is known: of M/M/1 and M/D/1 by the
-//! formulas of queueing theory, of others by one long simulation.
-//!
-//! The default tests are small; `make statistics` runs the large ones and prints their tables.
+//! formulas of queueing theory, of others by long simulations.
 
 use std::thread;
 
 use fastrand::Rng;
 use search::{
-    Connections, Load, Measured, Outcome, Phase, Reading, RunLengths, Search, Settings, Step, Why,
+    Connections, Load, Measured, Outcome, Reading, RunLengths, Search, Settings, Step, Why,
 };
 
 /// The share of responses that is allowed to be above the limit: p99.
@@ -22,15 +20,11 @@ enum Server {
     MM1,
     /// The same five times faster: 1 ms, p99 < 20 ms.
     FastMM1,
-    /// Constant service times of 5 ms, p99 < 50 ms.
-    MD1,
-    /// The same five times faster: 1 ms, p99 < 10 ms.
+    /// Constant service times of 1 ms, p99 < 10 ms.
     FastMD1,
     /// Four at a time, 4 ms each with a lognormal distribution, requests more even than Poisson's,
     /// p99 < 50 ms.
     GG4,
-    /// Lognormal service times of sigma 1.2 and mean 1 ms, p99 < 50 ms.
-    HeavyTail,
     /// As `FastMM1`, and its capacity varies by 1 % (standard deviation) from run to run.
     Varies,
     /// Answers at once up to 1,000 requests/s, and refuses what is beyond.
@@ -47,28 +41,20 @@ enum Server {
     Step,
 }
 
-/// The servers with an answer that no formula has, which `truths_are_those_of_a_long_simulation`
-/// checks.
-const SIMULATED: [(Server, f64); 4] = [
-    (Server::GG4, 929.5),
-    (Server::MM2, 152.0),
-    (Server::HeavyTail, 745.0),
-    (Server::Varies, 769.0),
-];
-
 fn truth(server: Server) -> f64 {
     let formula = match server {
         Server::MM1 | Server::Warming => stats::mm1_rate_at_limit(200.0, 0.1, ALLOWED),
         Server::Step => stats::mm1_rate_at_limit(1_000.0 / 4.5, 0.1, ALLOWED),
         Server::FastMM1 => stats::mm1_rate_at_limit(1_000.0, 0.02, ALLOWED),
-        Server::MD1 => stats::md1_rate_at_limit(0.005, 0.05, ALLOWED),
         Server::FastMD1 => stats::md1_rate_at_limit(0.001, 0.01, ALLOWED),
         // A share of 1 % is refused.
         Server::Cliff => Some(1_000.0 / (1.0 - ALLOWED)),
-        _ => SIMULATED
-            .into_iter()
-            .find(|it| it.0 == server)
-            .map(|it| it.1),
+        // No formula has these: each is the rate at which the share in 400 runs of 60 s is the
+        // allowed one.
+        Server::GG4 => Some(929.5),
+        Server::MM2 => Some(152.0),
+        Server::Varies => Some(769.0),
+        Server::Drift | Server::FastDrift => None,
     };
     formula.expect("the server has an answer")
 }
@@ -92,7 +78,7 @@ impl Server {
         match self {
             Self::MM1 | Self::MM2 | Self::Warming | Self::Step => 0.1,
             Self::FastMM1 | Self::Varies | Self::Drift | Self::FastDrift => 0.02,
-            Self::MD1 | Self::GG4 | Self::HeavyTail => 0.05,
+            Self::GG4 => 0.05,
             Self::FastMD1 => 0.01,
             Self::Cliff => 0.001,
         }
@@ -101,7 +87,7 @@ impl Server {
     /// What it can do at a time of the search, in requests per second.
     fn capacity(self, at_s: f64) -> f64 {
         match self {
-            Self::MM1 | Self::MD1 | Self::MM2 => 200.0,
+            Self::MM1 | Self::MM2 => 200.0,
             Self::Warming if at_s < 9.0 => 200.0 / 2.75,
             Self::Warming => 200.0,
             Self::Step if at_s < 20.0 => 1_000.0 / 3.0,
@@ -128,9 +114,8 @@ impl Server {
     /// The service time of a request, in means.
     fn service(self, random: &mut Rng) -> f64 {
         match self {
-            Self::MD1 | Self::FastMD1 => 1.0,
+            Self::FastMD1 => 1.0,
             Self::GG4 => lognormal(random, 0.8),
-            Self::HeavyTail => lognormal(random, 1.2),
             _ => exponential(random),
         }
     }
@@ -195,23 +180,14 @@ struct Found {
     /// Error of the rate, as a share of the truth.
     error: f64,
     covers: bool,
-    runs: usize,
-    took_s: f64,
 }
 
-/// What a search asks for, and how long its runs are.
+/// What a search asks for.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     precision: f64,
-    run_s: f64,
     budget_s: f64,
 }
-
-const USUAL: Options = Options {
-    precision: 0.02,
-    run_s: 6.0,
-    budget_s: 1e5,
-};
 
 /// A search to its end.
 fn search(server: Server, options: Options, seed: u64) -> Search {
@@ -221,7 +197,7 @@ fn search(server: Server, options: Options, seed: u64) -> Search {
         budget_s: options.budget_s,
         seed: random.u64(..),
         lengths: RunLengths {
-            full_s: options.run_s,
+            full_s: 6.0,
             latency_limit_s: server.limit_s(),
             ..RunLengths::default()
         },
@@ -245,13 +221,9 @@ fn found(server: Server, options: Options, seed: u64) -> Option<Found> {
         return None;
     };
     let truth = truth(server);
-    let full = |phase| phase == Phase::Measure || phase == Phase::Confirm;
-    let records = search.records().iter();
     Some(Found {
         error: estimate.rate / truth - 1.0,
         covers: (estimate.low..=estimate.high).contains(&truth),
-        runs: records.filter(|record| full(record.step.phase)).count(),
-        took_s: search.spent_s(),
     })
 }
 
@@ -279,13 +251,11 @@ fn run(server: Server, step: &Step, at_s: f64, random: &mut Rng) -> Measured {
 #[derive(Debug)]
 struct Summary {
     found: usize,
+    /// Mean of the errors, as a share of the truth.
     bias: f64,
     coverage: f64,
-    p5: f64,
-    p95: f64,
+    /// The largest error, as a share of the truth.
     worst: f64,
-    runs: f64,
-    median_s: f64,
 }
 
 fn summary(server: Server, options: Options, searches: u64) -> Summary {
@@ -293,22 +263,13 @@ fn summary(server: Server, options: Options, searches: u64) -> Summary {
         .filter_map(|seed| found(server, options, seed))
         .collect();
     let errors: Vec<f64> = found.iter().map(|it| it.error).collect();
-    let runs: Vec<f64> = found.iter().map(|it| it.runs as f64).collect();
-    let times: Vec<f64> = found.iter().map(|it| it.took_s).collect();
-    let quantile =
-        |values: &[f64], at| stats::quantile(&stats::sorted(values), at).expect("searches found");
     Summary {
         found: found.len(),
         bias: stats::mean(&errors).expect("searches found"),
         coverage: found.iter().filter(|it| it.covers).count() as f64 / found.len() as f64,
-        p5: quantile(&errors, 0.05),
-        p95: quantile(&errors, 0.95),
         worst: errors
             .iter()
-            .copied()
-            .fold(0.0, |a, b| if b.abs() > f64::abs(a) { b } else { a }),
-        runs: stats::mean(&runs).expect("searches found"),
-        median_s: quantile(&times, 0.5),
+            .fold(0.0, |worst, it| f64::max(worst, it.abs())),
     }
 }
 
@@ -325,43 +286,9 @@ fn for_each<T: Send>(servers: &[Server], of: impl Fn(Server) -> T + Sync) -> Vec
     })
 }
 
-fn head(title: &str) -> String {
-    format!(
-        "{title}\n{:>10} {:>8} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>6} {:>7}",
-        "", "truth", "found", "bias", "coverage", "p5", "p95", "worst", "runs", "median"
-    )
-}
-
-fn table_row(server: Server, summary: &Summary) -> String {
-    let percent = |share: f64| format!("{:+.2}%", share * 100.0);
-    format!(
-        "{:>10} {:>8.1} {:>6} {:>7} {:>8.3} {:>7} {:>7} {:>7} {:>6.1} {:>5.0} s",
-        format!("{server:?}"),
-        truth(server),
-        summary.found,
-        percent(summary.bias),
-        summary.coverage,
-        percent(summary.p5),
-        percent(summary.p95),
-        percent(summary.worst),
-        summary.runs,
-        summary.median_s,
-    )
-}
-
-/// Those for which there is a formula.
-const BY_FORMULA: [Server; 4] = [Server::FastMM1, Server::FastMD1, Server::MM1, Server::MD1];
-
-const OTHERS: [Server; 4] = [
-    Server::GG4,
-    Server::HeavyTail,
-    Server::Varies,
-    Server::Cliff,
-];
-
 const FIVE_PERCENT: Options = Options {
     precision: 0.05,
-    ..USUAL
+    budget_s: 1e5,
 };
 
 #[test]
@@ -372,7 +299,7 @@ fn searches_find_the_rate_of_the_formula_and_intervals_contain_it() {
         assert!(it.found >= 58, "{server:?}: {it:?}");
         assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
         assert!(it.coverage >= 0.88, "{server:?}: {it:?}");
-        assert!(it.worst.abs() <= 0.08, "{server:?}: {it:?}");
+        assert!(it.worst <= 0.08, "{server:?}: {it:?}");
     }
 }
 
@@ -390,75 +317,6 @@ fn a_server_that_becomes_slower_has_no_rate() {
     assert!(ends.iter().filter(is_found).count() <= 1, "{ends:?}");
 }
 
-#[test]
-#[ignore = "large: make statistics"]
-fn truths_are_those_of_a_long_simulation() {
-    let servers = SIMULATED.map(|(server, _)| server);
-    for (server, found) in for_each(&servers, |server| long_run(server, 400.0)) {
-        let stated = found / truth(server) - 1.0;
-        assert!(stated.abs() < 0.01, "{server:?}: {found}");
-    }
-}
-
-#[test]
-#[ignore = "large: make statistics"]
-fn the_rate_does_not_depend_on_the_length_of_runs() {
-    const SEARCHES: u64 = 60;
-    for run_s in [10.0, 30.0, 60.0] {
-        let options = Options { run_s, ..USUAL };
-        println!(
-            "{}",
-            head(&format!(
-                "{SEARCHES} searches for 2 % with runs of {run_s} s"
-            ))
-        );
-        for (server, it) in for_each(&BY_FORMULA, |server| summary(server, options, SEARCHES)) {
-            println!("{}", table_row(server, &it));
-            assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "large: make statistics"]
-fn table_of_searches() {
-    const SEARCHES: u64 = 200;
-    println!("{}", head(&format!("{SEARCHES} searches for 5 %")));
-    let servers = [BY_FORMULA, OTHERS].concat();
-    let found = for_each(&servers, |server| summary(server, FIVE_PERCENT, SEARCHES));
-    for (server, it) in &found {
-        println!("{}", table_row(*server, it));
-    }
-    for (server, it) in found {
-        assert!(it.found as u64 >= SEARCHES * 97 / 100, "{server:?}: {it:?}");
-        // With a heavy tail the bursts are few and very long: docs/search.md has the figures.
-        let (bias_max, coverage_min) = match server {
-            Server::HeavyTail => (0.015, 0.88),
-            _ => (0.01, 0.93),
-        };
-        assert!(it.bias.abs() <= bias_max, "{server:?}: {it:?}");
-        assert!(it.coverage >= coverage_min, "{server:?}: {it:?}");
-    }
-}
-
-/// The rate at which the pooled share of long runs is the allowed one.
-fn long_run(server: Server, runs: f64) -> f64 {
-    const RUN_S: f64 = 60.0;
-    let stated = truth(server);
-    let (mut low, mut high) = (stated * 0.96, stated * 1.04);
-    for _ in 0..7 {
-        let rate = f64::midpoint(low, high);
-        let one = |run: usize| {
-            let mut random = Rng::with_seed(run as u64);
-            server.reading(&mut random, 0.0, rate, RUN_S).relative
-        };
-        // The same runs at each rate, so that their mean rises with it.
-        let mean = (0..runs as usize).map(one).sum::<f64>() / runs;
-        *(if mean < 1.0 { &mut low } else { &mut high }) = rate;
-    }
-    f64::midpoint(low, high)
-}
-
 /// How searches with a short budget end.
 #[derive(Debug, Default)]
 struct Ends {
@@ -473,7 +331,6 @@ fn ends(server: Server, searches: u64) -> Ends {
     let options = Options {
         precision: 0.1,
         budget_s: 180.0,
-        ..USUAL
     };
     let mut ends = Ends::default();
     for seed in 0..searches {
@@ -519,50 +376,12 @@ fn a_change_at_the_beginning_is_left_out_and_a_lasting_one_is_named() {
 }
 
 #[test]
-#[ignore = "large: make statistics"]
-fn table_of_searches_in_three_minutes() {
-    const SEARCHES: u64 = 200;
-    println!("{SEARCHES} searches for 10 % in 3 minutes");
-    println!(
-        "{:>10} {:>6} {:>9} {:>8}",
-        "", "found", "covering", "changed"
-    );
-    let servers = [
-        BY_FORMULA.as_slice(),
-        &OTHERS,
-        &[
-            Server::MM2,
-            Server::Warming,
-            Server::Step,
-            Server::FastDrift,
-        ],
-    ]
-    .concat();
-    let all = for_each(&servers, |server| ends(server, SEARCHES));
-    for (server, it) in &all {
-        let name = format!("{server:?}");
-        println!(
-            "{name:>10} {:>6} {:>9} {:>8}",
-            it.found, it.covering, it.changed
-        );
-    }
-    for (server, it) in all.iter().filter(|(server, _)| !server.drifts()) {
-        let least = if *server == Server::HeavyTail {
-            0.85
-        } else {
-            0.9
-        };
-        assert!(
-            it.covering as f64 >= least * it.found as f64,
-            "{server:?}: {it:?}"
-        );
-        // Rare and long bursts look like a change: docs/search.md has the figures.
-        let most = if *server == Server::HeavyTail {
-            0.03
-        } else {
-            0.01
-        };
-        let changed = it.changed as f64 / SEARCHES as f64;
-        assert!(changed <= most, "{server:?}: {it:?}");
+fn other_servers_have_intervals_that_contain_their_rate() {
+    const SEARCHES: u64 = 10;
+    let servers = [Server::GG4, Server::MM2, Server::Varies, Server::Cliff];
+    for (server, it) in for_each(&servers, |server| ends(server, SEARCHES)) {
+        assert!(it.found >= 8, "{server:?}: {it:?}");
+        // One in 20 is allowed not to contain it, and three of ten are rare.
+        assert!(it.covering + 2 >= it.found, "{server:?}: {it:?}");
     }
 }

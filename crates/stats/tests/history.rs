@@ -1,6 +1,4 @@
 //! Changes, drifts and newest values of simulated histories.
-//!
-//! The default tests are small; `make statistics` runs the large ones and prints their tables.
 
 use fastrand::Rng;
 use stats::Course;
@@ -17,16 +15,7 @@ enum Shape {
     Skewed,
     /// Rounded, so that many values are equal.
     Ties,
-    /// Every twentieth version is an outlier.
-    Contaminated,
 }
-
-const SHAPES: [Shape; 4] = [
-    Shape::Normal,
-    Shape::Skewed,
-    Shape::Ties,
-    Shape::Contaminated,
-];
 
 fn normal(random: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
@@ -40,10 +29,6 @@ fn history(random: &mut Rng, shape: Shape, levels: &[f64], noise: f64) -> Vec<Ve
         let of_version = match shape {
             Shape::Normal | Shape::Ties => normal(random),
             Shape::Skewed => 1.5 * ((0.5 * normal(random)).exp() - 1.0),
-            Shape::Contaminated => {
-                let cold = if random.f64() < 0.05 { -8.0 } else { 0.0 };
-                cold + normal(random)
-            }
         };
         let run = |_| {
             let value = level + noise * (of_version + normal(random));
@@ -192,66 +177,4 @@ fn a_single_outlier_is_no_change_and_hides_none() {
         right += usize::from(places(&found) == [25]);
     }
     assert!(quiet >= 5 && right >= 5, "{quiet} {right}");
-}
-
-#[test]
-#[ignore = "large: make statistics"]
-fn table_of_false_alarms() {
-    println!("share of histories of three metrics without a change that say something");
-    println!("{:>14} {:>7} {:>7} {:>7} {:>7}", "", 10, 25, 40, 60);
-    for shape in SHAPES {
-        let found = [10, 25, 40, 60].map(|versions| {
-            let one = alarms(shape, versions, LEVEL, 2_000) as f64 / 2_000.0;
-            1.0 - (1.0 - one).powi(3)
-        });
-        let cells: String = found.iter().map(|share| format!(" {share:>7.3}")).collect();
-        println!("{:>14}{cells}", format!("{shape:?}"));
-        for share in found {
-            // The newest value of a long tail, or an outlier, looks like a change.
-            let most = match shape {
-                Shape::Normal | Shape::Ties => 0.062,
-                Shape::Skewed => 0.085,
-                Shape::Contaminated => 0.15,
-            };
-            assert!(share <= most, "{shape:?}: {found:?}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "large: make statistics"]
-fn table_of_found_changes() {
-    println!("of 100 histories of 40 versions: right, a change elsewhere beside it, a drift");
-    let two = [(18, 0.0), (3, -0.04), (19, -0.08)];
-    let back = [(18, 0.0), (3, -0.04), (19, 0.0)];
-    let cases: [(&str, Vec<f64>); 10] = [
-        ("10 % in the newest", steps(&[(39, 0.0), (1, -0.105)])),
-        ("10 % two versions ago", steps(&[(38, 0.0), (2, -0.105)])),
-        ("10 % three versions ago", steps(&[(37, 0.0), (3, -0.105)])),
-        ("5 % four versions ago", steps(&[(36, 0.0), (4, -0.051)])),
-        ("5 % six versions ago", steps(&[(34, 0.0), (6, -0.051)])),
-        ("5 % in the middle", steps(&[(20, 0.0), (20, -0.051)])),
-        ("two of 4 %", steps(&two)),
-        ("4 % and back", steps(&back)),
-        ("0.3 % a version", slope(40, 0, 39, -0.003)),
-        ("0.3 % a version from 15 on", slope(40, 15, 39, -0.003)),
-    ];
-    for noise in [0.009, 0.018] {
-        for (name, levels) in &cases {
-            let found = courses(levels, noise, 100);
-            let changes = (1..40).filter(|at| (levels[*at] - levels[at - 1]).abs() > 0.01);
-            let changes: Vec<usize> = changes.collect();
-            let is_right = |course: &Course| match changes.as_slice() {
-                [] => course.drift.is_some(),
-                [39] => course.newest.is_some_and(|newest| newest.count == 1),
-                all => has_near(course, all),
-            };
-            let is_more = |course: &Course| course.changes.len() > changes.len();
-            let drifts = count(&found, |course| course.drift.is_some());
-            let (right, more) = (count(&found, is_right), count(&found, is_more));
-            println!("{noise} {name:>28}: {right:>4} {more:>4} {drifts:>4}");
-            let has_steps = !changes.is_empty();
-            assert!(!has_steps || more <= 12, "{name}: {more}");
-        }
-    }
 }
