@@ -42,10 +42,7 @@ fn check(text: &[u8], format: Option<&str>, speed: u8) {
     let target = Target::parse("http://h/").expect("it is a URL");
     let defaults = Defaults {
         target: Some(&target),
-        headers: &[],
-        calls: None,
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     let options = LogOptions {
         format,

@@ -54,10 +54,8 @@ fn loaded(inputs: &Inputs<'_>) -> Result<RequestSet, String> {
     let target = Target::parse("http://h/").expect("it is a URL");
     let defaults = Defaults {
         target: Some(&target),
-        headers: &[],
-        calls: None,
-        own_hosts: false,
         order: Some(RequestOrder::Sequence),
+        ..Defaults::default()
     };
     load(inputs, &defaults).map_err(|error| error.to_string())
 }

@@ -21,6 +21,7 @@ use crate::set::{Compiled, Filling, Gap, MAX_HOSTS, MAX_NAMES, RequestSet, UNNAM
 use crate::template::{Piece, Template, Value};
 
 /// What applies to the requests of a file unless they say otherwise.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Defaults<'a> {
     /// Where requests go that have only a path. `None`: where the first URL of the file goes.
     pub target: Option<&'a Target>,

@@ -16,9 +16,7 @@ fn load(
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
-        calls: None,
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     let mut options = LogOptions {
         format,
@@ -293,10 +291,7 @@ fn a_log_is_read_to_its_end_or_not_used() {
     let target = Target::parse("http://h:8080/").expect("it is a URL");
     let defaults = Defaults {
         target: Some(&target),
-        headers: &[],
-        calls: None,
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     let options = LogOptions {
         format: None,

@@ -63,8 +63,7 @@ fn sent(
         target: Some(&target),
         headers,
         calls: Some(Calls { types }),
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     let mut renderer = Renderer::new(Arc::new(load(inputs, &defaults)?), 7, 0, 1);
     let one = |_| {
@@ -267,10 +266,7 @@ fn mistakes_are_refused_with_line_and_column() {
     let target = Target::parse("http://h:1/").expect("it is a URL");
     let defaults = Defaults {
         target: Some(&target),
-        headers: &[],
-        calls: None,
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     let error = load(&inputs(r#"{"call": "a.B/C"}"#), &defaults).expect_err("not gRPC");
     assert_eq!(

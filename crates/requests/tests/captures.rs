@@ -20,10 +20,7 @@ fn with_inputs<R>(text: &str, use_inputs: impl FnOnce(&Inputs<'_>, &Defaults<'_>
     };
     let defaults = Defaults {
         target: Some(&target),
-        headers: &[],
-        calls: None,
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     use_inputs(&inputs, &defaults)
 }

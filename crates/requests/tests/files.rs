@@ -38,9 +38,8 @@ fn try_load(text: &[u8], order: Option<RequestOrder>) -> Result<RequestSet, Stri
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
-        calls: None,
-        own_hosts: false,
         order,
+        ..Defaults::default()
     };
     load(&inputs(text), &defaults).map_err(|error| error.to_string())
 }
@@ -113,9 +112,8 @@ fn an_http_file_has_requests_between_separators() {
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
-        calls: None,
-        own_hosts: false,
         order: Some(RequestOrder::Sequence),
+        ..Defaults::default()
     };
     for text in [text.to_owned(), format!("\u{feff}{text}")] {
         let set = load(&inputs(text.as_bytes()), &defaults).expect("it is a file");
@@ -553,13 +551,7 @@ fn a_url_gives_the_target_and_its_credentials() {
     let inputs = inputs(b"{\"path\":\"/\"}\n{\"url\":\"http://u:p@x:81?q\"}");
     let target = requests::first_target(&inputs).expect("it is a file");
     assert_eq!(target.expect("it has a URL").port_number(), 81);
-    let defaults = Defaults {
-        target: None,
-        headers: &[],
-        calls: None,
-        own_hosts: false,
-        order: None,
-    };
+    let defaults = Defaults::default();
     let error = load(&inputs, &defaults).expect_err("the first request has no host");
     assert!(
         error.to_string().contains("give the URL of the server"),
@@ -581,10 +573,8 @@ fn without_another_url_requests_go_to_the_hosts_of_the_file() {
             .map(|url| Target::parse(url).expect("it is a URL"));
         let defaults = Defaults {
             target: target.as_ref(),
-            headers: &[],
-            calls: None,
             own_hosts: true,
-            order: None,
+            ..Defaults::default()
         };
         load(&inputs(text.as_bytes()), &defaults).map_err(|error| error.to_string())
     };
@@ -633,9 +623,8 @@ fn a_self_contained_file_makes_the_same_requests() {
         let defaults = Defaults {
             target: Some(&target),
             headers: &headers,
-            calls: None,
-            own_hosts: false,
             order,
+            ..Defaults::default()
         };
         let copy = load(&bare, &defaults).expect("it is a file");
         assert_eq!(original.names(), copy.names());

@@ -46,10 +46,7 @@ fn a_log_of_100_mb_takes_memory_for_its_requests_only() {
     let target = Target::parse("http://h/").expect("it is a URL");
     let defaults = Defaults {
         target: Some(&target),
-        headers: &[],
-        calls: None,
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     let options = LogOptions {
         format: Some("$msec \"$request\" $rest"),

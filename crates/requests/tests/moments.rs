@@ -18,10 +18,7 @@ fn try_load(text: &str, speed: Option<f64>) -> Result<RequestSet, String> {
     let target = Target::parse("http://h/").expect("it is a URL");
     let defaults = Defaults {
         target: Some(&target),
-        headers: &[],
-        calls: None,
-        own_hosts: false,
-        order: None,
+        ..Defaults::default()
     };
     let loaded = match speed {
         Some(speed) => load_with_moments(&inputs(text), &defaults, speed),
