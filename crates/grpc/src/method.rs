@@ -57,12 +57,6 @@ impl Method {
         self.method.input()
     }
 
-    /// The name of the type of its requests.
-    #[must_use]
-    pub fn request_type(&self) -> String {
-        self.method.input().full_name().to_owned()
-    }
-
     /// Whether a call has several messages from the client.
     #[must_use]
     pub fn is_client_streaming(&self) -> bool {
