@@ -49,9 +49,20 @@ pub(crate) struct Fleet {
     _server: Process,
     folder: Folder,
     pub(crate) servers: String,
+    /// The path of the private key.
+    pub(crate) key: String,
 }
 
 impl Fleet {
+    /// With agents that have these names and places.
+    pub(crate) fn of(agents: &[(&str, &str)]) -> Option<Self> {
+        let mut fleet = Self::start()?;
+        for (name, place) in agents {
+            fleet.agent(name, place, &[]);
+        }
+        Some(fleet)
+    }
+
     pub(crate) fn start() -> Option<Self> {
         let program_path = nats_server()?;
         let folder = Folder::new();
@@ -73,18 +84,15 @@ impl Fleet {
             agents: Vec::new(),
             _server: server,
             servers,
+            key: folder.file("fleet.key"),
             folder,
         };
         fleet.public_key();
         Some(fleet)
     }
 
-    pub(crate) fn key(&self) -> String {
-        self.folder.file("fleet.key")
-    }
-
     fn public_key(&self) -> String {
-        let output = Process::start(program(&["fleet", "key", &self.key()])).finish();
+        let output = Process::start(program(&["fleet", "key", &self.key])).finish();
         assert_eq!(output.code, Some(0), "{}", output.stderr);
         output.stdout.trim().to_owned()
     }
@@ -99,15 +107,9 @@ impl Fleet {
         let agent = Process::start(command);
         self.agents.push(agent);
         let wanted = self.agents.len().to_string();
-        let status = [
-            "fleet",
-            "status",
-            "--nats",
-            &self.servers,
-            "--agents",
-            &wanted,
-        ];
-        let status = Process::start(program(&status)).finish();
+        let mut status = program(&["fleet", "status", "--nats", &self.servers]);
+        status.args(["--agents", &wanted]);
+        let status = Process::start(status).finish();
         assert_eq!(status.code, Some(0), "{}", status.stderr);
         assert!(
             status.stdout.lines().any(|line| line.starts_with(name)),
@@ -116,8 +118,8 @@ impl Fleet {
         );
     }
 
-    pub(crate) fn options<'a>(&'a self, key: &'a str) -> [&'a str; 4] {
-        ["--fleet", &self.servers, "--fleet-key", key]
+    pub(crate) fn options(&self) -> [&str; 4] {
+        ["--fleet", &self.servers, "--fleet-key", &self.key]
     }
 }
 
@@ -221,16 +223,13 @@ fn a_fleet_of_one_has_the_figures_of_a_local_run() {
 
 #[test]
 fn a_script_and_its_modules_travel_and_done_runs_once_with_the_figures_of_all() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here"), ("a2", "there")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    fleet.agent("a2", "there", &[]);
     let site = site();
     site.folder
         .file_with("paths.lua", "return { '/from-module' }");
     let folder = site.folder.path().to_string_lossy().into_owned();
-    let key = fleet.key();
     let script = format!(
         "package.path = package.path .. ';{folder}/?.lua'
          local paths = require('paths')
@@ -242,7 +241,7 @@ fn a_script_and_its_modules_travel_and_done_runs_once_with_the_figures_of_all() 
          end"
     );
     let run = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .requests(40)
         .script(&script)
         .script_arguments(&["argument"])
@@ -262,17 +261,14 @@ fn a_script_and_its_modules_travel_and_done_runs_once_with_the_figures_of_all() 
 
 #[test]
 fn a_place_has_its_own_address_of_the_target() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "outside"), ("a2", "inside")]) else {
         return;
     };
-    fleet.agent("a1", "outside", &[]);
-    fleet.agent("a2", "inside", &[]);
     let site = site();
-    let key = fleet.key();
     let inside = format!("inside={}", site.url("/inside"));
     let run = load(&site)
         .at("/outside")
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .with(&["--at", &inside])
         .requests(40)
         .run()
@@ -295,13 +291,13 @@ fn a_place_has_its_own_address_of_the_target() {
         [("outside", "/outside", 20), ("inside", "/inside", 20)]
     );
     let one = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .with(&["--only-place", "inside"])
         .requests(10)
         .run();
     assert_eq!(one.result.agents.len(), 1);
     let nobody = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .with(&["--only-place", "moon"])
         .output();
     assert_eq!(
@@ -315,15 +311,12 @@ fn a_place_has_its_own_address_of_the_target() {
 
 #[test]
 fn a_killed_agent_makes_the_result_partial_and_loses_nothing_else() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here"), ("a2", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    fleet.agent("a2", "here", &[]);
     let site = site();
-    let key = fleet.key();
     let running = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .with(&["-R200"])
         .for_ms(6_000)
         .start();
@@ -358,7 +351,6 @@ fn orders_of_another_key_and_forbidden_plans_are_refused_in_one_line() {
     let other = fleet.folder.file("other.key");
     let made = Process::start(program(&["fleet", "key", &other])).finish();
     let other_public = made.stdout.trim();
-    let key = fleet.key();
     for (key, options, expected) in [
         (
             &other,
@@ -368,20 +360,20 @@ fn orders_of_another_key_and_forbidden_plans_are_refused_in_one_line() {
             ),
         ),
         (
-            &key,
+            &fleet.key,
             Vec::new(),
             "the target 127.0.0.1 is not one that the agent may send to (--targets 10.0.0.0/8)"
                 .to_owned(),
         ),
         (
-            &key,
+            &fleet.key,
             vec!["-s".to_owned(), site.folder.file_with("x.lua", "")],
             "the agent was started with --no-scripts, and the plan has a script".to_owned(),
         ),
     ] {
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let refused = load(&site)
-            .with(&fleet.options(key))
+            .with(&["--fleet", &fleet.servers, "--fleet-key", key])
             .with(&options)
             .output();
         assert_eq!(
@@ -408,8 +400,7 @@ fn a_plan_beyond_the_limits_of_one_agent_is_refused_and_no_agent_sends_anything(
     fleet.agent("a1", "here", &limits);
     fleet.agent("a2", "there", &[]);
     let site = site();
-    let key = fleet.key();
-    let options = fleet.options(&key);
+    let options = fleet.options();
     let run = |options_of_run: &[&str]| {
         let load = load(&site).with(&options).with(&["-t1", "-c4", "-d200ms"]);
         load.with(options_of_run).output()
@@ -450,10 +441,9 @@ fn a_plan_beyond_the_limits_of_one_agent_is_refused_and_no_agent_sends_anything(
 
 #[test]
 fn agents_have_parts_of_the_load_in_proportion_to_their_weights() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(mut fleet) = Fleet::of(&[("a1", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
     fleet.agent("a2", "there", &["--weight", "3"]);
     fleet.agent("a3", "there", &["--weight", "1000"]);
     let status = Process::start(program(&["fleet", "status", "--nats", &fleet.servers])).finish();
@@ -474,8 +464,7 @@ fn agents_have_parts_of_the_load_in_proportion_to_their_weights() {
         "{status:?}"
     );
     let site = site();
-    let key = fleet.key();
-    let options = fleet.options(&key);
+    let options = fleet.options();
     let run = |agents: &str, more: &[&str]| {
         let load = load(&site)
             .with(&options)
@@ -555,15 +544,12 @@ fn ctrl_c_in_the_terminal_of_a_local_fleet_loses_nothing() {
 
 #[test]
 fn ctrl_c_at_the_coordinator_ends_all_agents_and_reports_what_there_is() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here"), ("a2", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    fleet.agent("a2", "here", &[]);
     let site = site();
-    let key = fleet.key();
     let running = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .with(&["-R500"])
         .for_ms(600_000)
         .start();

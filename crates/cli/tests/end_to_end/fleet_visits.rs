@@ -12,7 +12,7 @@ use crate::harness::{Running, Site, load, program, site};
 fn order(fleet: &Fleet, arguments: &[&str]) -> Output {
     let mut command = program(&["fleet"]);
     command.args(arguments).args(["--nats", &fleet.servers]);
-    command.args(["--fleet-key", &fleet.key()]);
+    command.args(["--fleet-key", &fleet.key]);
     Process::start(command).finish()
 }
 
@@ -31,15 +31,11 @@ const MAKE: &str = "make the run ";
 const KEEP: &str = "keep the result of the run ";
 
 fn two_agents() -> Option<Fleet> {
-    let mut fleet = Fleet::start()?;
-    fleet.agent("a1", "here", &[]);
-    fleet.agent("a2", "there", &[]);
-    Some(fleet)
+    Fleet::of(&[("a1", "here"), ("a2", "there")])
 }
 
 fn started<'a>(fleet: &Fleet, site: &'a Site, duration_ms: u64, more: &[&str]) -> Running<'a> {
-    let key = fleet.key();
-    let load = load(site).with(&fleet.options(&key)).with(&["-R200"]);
+    let load = load(site).with(&fleet.options()).with(&["-R200"]);
     let running = load.with(more).for_ms(duration_ms).start();
     site.await_counts("the load has started", |counts| counts.requests > 20);
     running

@@ -64,7 +64,7 @@ fn load_that_gets_stuck<'a>(
     duration_ms: u64,
 ) -> Running<'a> {
     load(site)
-        .with(&fleet.options(&fleet.key()))
+        .with(&fleet.options())
         .threads(1)
         .connections(2)
         .script(&script_that(does, 6))
@@ -85,11 +85,9 @@ fn kill(process: u32) {
 
 #[test]
 fn a_script_that_never_returns_ends_with_its_run_and_the_next_run_is_whole() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    let key = fleet.key();
     let site = site();
     for does in [RUNS_AWAY, RUNS_A_PROGRAM] {
         let stuck = load_that_gets_stuck(&site, &fleet, does, 300);
@@ -101,7 +99,7 @@ fn a_script_that_never_returns_ends_with_its_run_and_the_next_run_is_whole() {
         await_end_of_group(process);
         assert!(processes_with(PARENT, fleet.agents[0].id()).is_empty());
 
-        let next = load(&site).with(&fleet.options(&key)).requests(50).run();
+        let next = load(&site).with(&fleet.options()).requests(50).run();
         let next = next.expect_answers(50);
         assert!(!next.stderr.contains("script"), "{}", next.story());
     }
@@ -130,16 +128,13 @@ fn a_script_that_never_returns_stays_in_no_local_agent_either() {
 
 #[test]
 fn a_killed_load_process_is_named_with_its_agent_and_costs_only_its_share() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here"), ("a2", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    fleet.agent("a2", "here", &[]);
-    let key = fleet.key();
     {
         let site = site();
         let running = load(&site)
-            .with(&fleet.options(&key))
+            .with(&fleet.options())
             .with(&["-R200"])
             .connections(6)
             .for_ms(2_000)
@@ -155,21 +150,19 @@ fn a_killed_load_process_is_named_with_its_agent_and_costs_only_its_share() {
         assert!(!stderr.contains("established"), "{stderr}");
     }
     let site = site();
-    let next = load(&site).with(&fleet.options(&key)).requests(40).run();
+    let next = load(&site).with(&fleet.options()).requests(40).run();
     let next = next.expect_answers(40);
     assert!(!next.result.is_partial());
 }
 
 #[test]
 fn a_load_process_that_dies_before_the_start_prevents_the_run() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    let key = fleet.key();
     let site = site();
     let running = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .script("function init() while true do end end")
         .start();
     kill(load_process(&fleet, 0));
@@ -177,35 +170,31 @@ fn a_load_process_that_dies_before_the_start_prevents_the_run() {
         running.process.finish().only_line(),
         "wrkbench: agent a1: its load process ended unexpectedly (signal: 9 (SIGKILL))"
     );
-    load(&site).with(&fleet.options(&key)).requests(10).run();
+    load(&site).with(&fleet.options()).requests(10).run();
 }
 
 #[test]
 fn a_script_that_never_becomes_ready_ends_with_the_lease_of_its_run() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    let key = fleet.key();
     let site = site();
     let running = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .script("function init() while true do end end")
         .start();
     let process = load_process(&fleet, 0);
     // The agent drops the run because its coordinator is dead, 10 s later.
     running.process.signal("KILL");
     await_end_of_group(process);
-    load(&site).with(&fleet.options(&key)).requests(10).run();
+    load(&site).with(&fleet.options()).requests(10).run();
 }
 
 #[test]
 fn a_second_coordinator_is_told_who_uses_the_fleet_and_until_when() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(fleet) = Fleet::of(&[("a1", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
-    let key = fleet.key();
     let site = site();
     let status = |fleet: &Fleet| {
         let status = ["fleet", "status", "--nats", &fleet.servers, "--agents", "1"];
@@ -213,12 +202,12 @@ fn a_second_coordinator_is_told_who_uses_the_fleet_and_until_when() {
     };
     assert_eq!(status(&fleet).lines().count(), 2);
     let first = load(&site)
-        .with(&fleet.options(&key))
+        .with(&fleet.options())
         .at("/secret?token=1")
         .for_ms(60_000)
         .start();
     site.await_counts("the load has started", |counts| counts.requests > 0);
-    let second = load(&site).with(&fleet.options(&key)).output();
+    let second = load(&site).with(&fleet.options()).output();
     let told = second.only_line();
     let authority = site.authority();
     for expected in [
@@ -246,10 +235,9 @@ fn a_second_coordinator_is_told_who_uses_the_fleet_and_until_when() {
 
 #[test]
 fn nothing_of_the_load_outlives_a_killed_agent() {
-    let Some(mut fleet) = Fleet::start() else {
+    let Some(mut fleet) = Fleet::of(&[("a1", "here")]) else {
         return;
     };
-    fleet.agent("a1", "here", &[]);
     let site = site();
     for does in [RUNS_AWAY, RUNS_A_PROGRAM] {
         let running = load_that_gets_stuck(&site, &fleet, does, 60_000);

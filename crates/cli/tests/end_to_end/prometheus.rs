@@ -291,8 +291,7 @@ fn an_agent_serves_the_load_that_it_makes() {
     fleet.agent("a1", "lab/inside", &["--prometheus", &address]);
     let before = get(port, "/metrics").unwrap();
     assert!(!before.contains("wrkbench_requests_total"), "{before}");
-    let key = fleet.key();
-    let options = fleet.options(&key);
+    let options = fleet.options();
     let run = load(&site).requests(300).with(&options).run();
     let expected = run.answered() as f64;
     eventually(|| {
