@@ -55,19 +55,26 @@ fn cuts(input: &[u8]) -> Vec<Vec<&[u8]>> {
     in_two.chain([input.chunks(1).collect()]).collect()
 }
 
-/// A connection that gets a response in these pieces, and then the close.
-fn over_http1(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
-    let mut shared = h1::Shared::new(Limits::default(), false).with_stream(stream.clone());
-    let mut session = H1::new(&mut shared);
-    let (mut output, mut events) = (Vec::new(), Vec::new());
-    session.begin(&mut shared, &mut output).expect("it begins");
+/// A connection that has sent a request.
+fn requested(shared: &mut h1::Shared) -> H1 {
+    let mut session = H1::new(shared);
+    let mut output = Vec::new();
+    session.begin(shared, &mut output).expect("it begins");
     let requests = Requests {
         text: b"",
         prepared: &[RequestKind::Plain],
     };
     session
-        .start(&mut shared, EXCHANGE, requests, &mut output)
+        .start(shared, EXCHANGE, requests, &mut output)
         .expect("it can send");
+    session
+}
+
+/// A connection that gets a response in these pieces, and then the close.
+fn over_http1(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
+    let mut shared = h1::Shared::new(Limits::default(), false).with_stream(stream.clone());
+    let mut session = requested(&mut shared);
+    let (mut output, mut events) = (Vec::new(), Vec::new());
     for piece in pieces {
         session
             .receive(&mut shared, piece, &mut output, &mut events)
@@ -145,16 +152,8 @@ fn events_over_http1_are_the_same_wherever_a_response_is_cut() {
 fn events_before_a_broken_chunk_are_reported() {
     let mut shared =
         h1::Shared::new(Limits::default(), false).with_stream(spec(EventsFormat::Lines, ""));
-    let mut session = H1::new(&mut shared);
+    let mut session = requested(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
-    session.begin(&mut shared, &mut output).expect("it begins");
-    let requests = Requests {
-        text: b"",
-        prepared: &[RequestKind::Plain],
-    };
-    session
-        .start(&mut shared, EXCHANGE, requests, &mut output)
-        .expect("it can send");
     let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\na\nb\n\r\nXX\r\n";
     let result = session.receive(&mut shared, response, &mut output, &mut events);
     assert!(result.is_err());
