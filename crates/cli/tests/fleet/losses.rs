@@ -28,6 +28,18 @@ fn delivered(result: &RunResult) -> Vec<&str> {
     agents.map(|agent| agent.id.as_str()).collect()
 }
 
+/// Ends a run whose four agents deliver their results, and returns how many requests they have
+/// sent: as many as have arrived.
+fn sent_without_a_loss(lab: &Lab, run: Process) -> u64 {
+    let output = run.finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let result = lab.result();
+    assert_eq!(delivered(&result), ["a0", "a1", "a2", "a3"]);
+    let sent = result.recording.counters.sent;
+    assert_eq!(lab.target.arrived(), sent, "{output:?}");
+    sent
+}
+
 fn pause(seconds: u64) {
     std::thread::park_timeout(Duration::from_secs(seconds));
 }
@@ -118,15 +130,7 @@ fn a_stopped_agent_that_goes_on_delivers_its_result() {
     agent.process.signal("STOP");
     pause(5);
     agent.process.signal("CONT");
-    let output = run.finish();
-    assert_eq!(output.code, Some(0), "{output:?}");
-    let result = lab.result();
-    assert_eq!(delivered(&result), ["a0", "a1", "a2", "a3"]);
-    assert_eq!(
-        lab.target.arrived(),
-        result.recording.counters.sent,
-        "{output:?}"
-    );
+    sent_without_a_loss(&lab, run);
     lab.expect_nothing_left();
 }
 
@@ -178,15 +182,7 @@ fn a_link_that_is_down_for_a_while_costs_no_result() {
     lab.network.set_link(machine, false);
     pause(5);
     lab.network.set_link(machine, true);
-    let output = run.finish();
-    assert_eq!(output.code, Some(0), "{output:?}");
-    let result = lab.result();
-    assert_eq!(delivered(&result), ["a0", "a1", "a2", "a3"]);
-    assert_eq!(
-        lab.target.arrived(),
-        result.recording.counters.sent,
-        "{output:?}"
-    );
+    sent_without_a_loss(&lab, run);
     lab.expect_nothing_left();
 }
 
@@ -215,19 +211,8 @@ fn a_hub_that_is_restarted_in_mid_run_costs_nothing() {
         return;
     };
     lab.restart_hub();
-    let output = run.finish();
-    assert_eq!(output.code, Some(0), "{output:?}");
-    let result = lab.result();
-    assert_eq!(delivered(&result), ["a0", "a1", "a2", "a3"]);
-    assert_eq!(
-        lab.target.arrived(),
-        result.recording.counters.sent,
-        "{output:?}"
-    );
-    assert!(
-        (3_960..=4_000).contains(&result.recording.counters.sent),
-        "{output:?}"
-    );
+    let sent = sent_without_a_loss(&lab, run);
+    assert!((3_960..=4_000).contains(&sent), "{sent}");
     lab.expect_nothing_left();
 }
 
