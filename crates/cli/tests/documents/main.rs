@@ -262,8 +262,8 @@ const COMMANDS: &str = "run curl har llm serve demo sweep versus search check ta
     sockets restore completions man";
 
 /// Options of other programs in the documents: of nsenter, a script, the bench and oha, of curl,
-/// of what installs packages, of Prometheus, of vLLM's benchmark, AIPerf and the example for
-/// traces, and prefixes that wrk accepts too.
+/// of what installs packages, of Docker, of Prometheus, of vLLM's benchmark, AIPerf and the example
+/// for traces, and prefixes that wrk accepts too.
 const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction --locked --path \
     --prefix --from --rm --network --cpus --t --h --s --d --r --b --u --co \
     --data-raw --data-binary --data-urlencode --json --form-string --form-escape --compressed \
@@ -271,7 +271,7 @@ const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction
     --interface --next --retry --resolve --digest --http1 --http2-prior-knowledge --noproxy \
     --socks --burstiness --arrival-pattern --arrival-smoothness --model --limit --ignore-eos \
     --include_imports --insecure --skip --protoset --git --repo --tag --uninstall --web \
-    --enable-feature --perf-basic-prof --pid";
+    --enable-feature --perf-basic-prof --pid --no-log-prefix";
 
 #[test]
 fn every_option_in_the_documents_exists() {
