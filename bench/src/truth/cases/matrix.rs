@@ -6,7 +6,8 @@
 //! CPU: the machine may have been busy. Two threads on one core with many connections disturb each
 //! other in every run, so such combinations have no truth.
 //!
-//! All combinations would take half a day, so a sample of them is measured; `--rows 0` measures all.
+//! All combinations would take half a day, so a sample of them is measured; `--rows 0` measures
+//! all.
 
 use std::time::Duration;
 
