@@ -1,4 +1,5 @@
-//! Which runs repeat each other: those of the same name and load, each counted once.
+//! Which runs repeat each other: those of the same name and load. A run that was given several
+//! times counts once.
 
 mod cells;
 mod copies;
