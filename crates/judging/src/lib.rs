@@ -21,7 +21,7 @@ mod verdict;
 mod warnings;
 
 pub use criteria::{Criterion, CriterionError, Judgement, Purpose};
-pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
+pub use percentiles::{LowerBounds, ThinPercentiles};
 pub use profile::profile;
 pub use relative::RelativeToLimit;
 pub use slowest::{Part, PartTime, Slowest, slowest_from_ns};

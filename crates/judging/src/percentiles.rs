@@ -1,6 +1,6 @@
 //! Which of the percentiles that a report shows are unreliable or only lower bounds.
 
-use results::{Recording, enough_samples, samples_above};
+use results::{Recording, is_thin, samples_above};
 
 /// Percentiles with too few samples above them. `Display` gives one line for people.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,12 +9,6 @@ pub struct ThinPercentiles {
     pub samples: u64,
     /// The percentile, 0..=100, and how many samples lie above it.
     pub rows: Vec<(f64, u64)>,
-}
-
-/// Whether a percentile of a distribution is unreliable; never without samples.
-#[must_use]
-pub fn is_thin(percent: f64, samples: u64) -> bool {
-    samples > 0 && !enough_samples(percent, samples)
 }
 
 impl ThinPercentiles {

@@ -3,9 +3,8 @@
 use std::io::{self, Write};
 
 use plan::units;
-
-use crate::page::words::{UNKNOWN, cut};
-use crate::page::{Shown, TableBlock, TableCell, Unit};
+use presentation::words::{UNKNOWN, cut};
+use presentation::{Shown, TableBlock, TableCell, Unit};
 
 /// The form of an aligned table.
 #[derive(Debug, Clone, Copy, Default)]

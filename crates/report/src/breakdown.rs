@@ -7,12 +7,12 @@ use std::time::Duration;
 use judging::Slowest;
 use plan::TracingSpec;
 use plan::readable::counted;
+use presentation::tables::{self, columns, text, time_ns, time_us, toned_if, value};
+use presentation::{TableBlock, TableCell, Tone, words};
+use results::cells::{DISTRIBUTION, distribution};
 use results::{BreakdownRecording, LISTED, Recording, RunResult, SlowRequest};
 
 use crate::aligned;
-use crate::events::distribution;
-use crate::page::tables::{self, columns, text, time_ns, time_us, toned_if, value};
-use crate::page::{TableBlock, TableCell, Tone, words};
 
 /// How many traces are listed below the text of a run.
 const TRACES_IN_TEXT: usize = 3;
@@ -51,8 +51,11 @@ pub(crate) fn parts(recording: &Recording, _: Duration) -> TableBlock {
 pub(crate) fn server_timing(recording: &Recording, _: Duration) -> TableBlock {
     let metrics = recording.breakdown.iter().flat_map(|it| &it.server_timing);
     let rows = metrics.map(|metric| distribution(&metric.name, &metric.times, true));
-    let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
-    TableBlock::new("Server-Timing", columns(&["Server-Timing"], &numbers), rows)
+    TableBlock::new(
+        "Server-Timing",
+        columns(&["Server-Timing"], &DISTRIBUTION),
+        rows,
+    )
 }
 
 /// The slowest requests one by one, with those that have a trace.

@@ -9,14 +9,12 @@ use analysis::compare::{
     Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, Explained, FailedShare,
     FixedRate, Level, Metric, NameComparisons, OnlyOneSide, Outcome, Timing, Validity,
 };
-
 use judging::sentences::UNDECIDED;
 use plan::{printable, printable_json};
+use presentation::words::{self, counted};
 
 use crate::aligned::{self, Layout};
-use crate::page;
 use crate::page::quantities::show;
-use crate::page::words::{self, counted};
 use crate::sequential::sequential_sentences;
 
 /// The layout of the table below a sentence.
@@ -153,7 +151,7 @@ fn validity_sentence(validity: &Validity) -> Option<String> {
     match side {
         _ if text.is_empty() => None,
         Some(side) => Some(format!("{side}: {text}")),
-        None => Some(page::capital(&text)),
+        None => Some(words::capital(&text)),
     }
 }
 

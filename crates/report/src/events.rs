@@ -4,27 +4,12 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use plan::readable::{count, counted, decimal};
-use results::{EventRecording, Histogram, Recording, RunResult};
+use presentation::tables::{self, columns, toned_if};
+use presentation::{TableBlock, Tone};
+use results::cells::{DISTRIBUTION, distribution};
+use results::{EventRecording, Recording, RunResult};
 
 use crate::aligned;
-use crate::page::tables::{self, columns, known, percentile, text, toned_if};
-use crate::page::{TableBlock, TableCell, Tone, words};
-
-/// A row of a table of times or numbers: name, samples, mean, and five percentiles.
-pub(crate) fn distribution(name: &str, samples: &Histogram, is_time: bool) -> Vec<TableCell> {
-    let number = |value: f64| known(Some(value).filter(|_| !samples.is_empty()), words::number);
-    let at = |percent| match is_time {
-        true => percentile(samples, percent),
-        false => number(samples.value_at_percentile(percent) as f64),
-    };
-    let mean = match is_time {
-        true => tables::mean(samples),
-        false => number(samples.mean_ns()),
-    };
-    let begin = [text(name), tables::count(samples.count()), mean];
-    let percentiles = [50.0, 90.0, 99.0, 99.9, 100.0].map(at);
-    begin.into_iter().chain(percentiles).collect()
-}
 
 /// Times of events, and how many a response has; without rows if responses are not split.
 pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
@@ -41,9 +26,8 @@ pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
             Some(distribution("Per stream", &events.per_response, false)),
         ]
     });
-    let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
     let rows = rows.flatten();
-    TableBlock::new("Times of events", columns(&["Events"], &numbers), rows)
+    TableBlock::new("Times of events", columns(&["Events"], &DISTRIBUTION), rows)
 }
 
 /// Numbers of events and streams.

@@ -5,13 +5,14 @@ use std::io::{self, Write};
 use judging::sentences::verdict_word;
 use plan::Weight;
 use plan::readable::{counted, time_ns};
+use presentation::tables::{
+    self, columns, number_column, rate, text, toned_if, unknown, words_column,
+};
+use presentation::{TableBlock, TableCell, Tone};
+use results::cells::percentile;
 use results::{AgentOutcome, AgentResult, LostShare, PlaceResult, Recording, RunResult, Verdict};
 
 use crate::aligned;
-use crate::page::tables::{
-    self, columns, number_column, percentile, rate, text, toned_if, unknown, words_column,
-};
-use crate::page::{TableBlock, TableCell, Tone};
 
 /// The text shows at most this many agents: lost and saturated ones first.
 const AGENTS_SHOWN_MAX: usize = 32;

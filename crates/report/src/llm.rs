@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use plan::readable::{count, counted, decimal};
+use presentation::tables::{self, columns, toned_if};
+use presentation::{TableBlock, Tone};
+use results::cells::{DISTRIBUTION, distribution};
 use results::{Histogram, LlmRecording, Recording, RunResult};
 
 use crate::aligned;
-use crate::events::distribution;
-use crate::page::tables::{self, columns, toned_if};
-use crate::page::{TableBlock, Tone};
 
 /// Times of tokens, and how many a response has; without rows if tokens are not counted.
 pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
@@ -35,9 +35,8 @@ pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
             shown(input).then(|| distribution("Input tokens", input, false)),
         ]
     });
-    let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
     let rows = rows.flatten();
-    TableBlock::new("Times of tokens", columns(&["Tokens"], &numbers), rows)
+    TableBlock::new("Times of tokens", columns(&["Tokens"], &DISTRIBUTION), rows)
 }
 
 /// Numbers of tokens and responses.

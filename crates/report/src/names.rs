@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use presentation::tables::{columns, count, rate, text, time_ns, toned_if};
+use presentation::{TableBlock, Tone};
+use results::cells::percentile;
 use results::{NameRecording, Recording, RunResult};
 
 use crate::aligned;
-use crate::page::tables::{columns, count, percentile, rate, text, time_ns, toned_if};
-use crate::page::{TableBlock, Tone};
 
 /// Of `recording`: a row for each name of requests, in the order of the file.
 pub(crate) fn by_name(recording: &Recording, duration: Duration) -> TableBlock {

@@ -1,13 +1,12 @@
 //! The profile of a server: what differs while slow requests are in flight.
 
 use plan::readable::{count, counted, time_ns};
+use presentation::tables::{self, columns, known, toned, toned_if};
+use presentation::{TableBlock, TableCell, Tone, words};
 use results::{
     FunctionShare, Profile, ProfileComparison, ProfileDifference, RunResult, ShareByTime,
     ThreadState,
 };
-
-use crate::page::tables::{self, columns, known, toned, toned_if};
-use crate::page::{TableBlock, TableCell, Tone, words};
 
 /// A line of text names no more functions.
 const FUNCTIONS_IN_TEXT: usize = 3;

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use plan::readable::{bytes, count, counted, time_ns};
+use presentation::tables::{self, columns, known, toned_if};
+use presentation::{TableBlock, Tone, words};
+use results::cells::{DISTRIBUTION, distribution};
 use results::{Histogram, QuicRecording, Recording, percent};
-
-use crate::events::distribution;
-use crate::page::tables::{self, columns, known, toned_if};
-use crate::page::{TableBlock, Tone, words};
 
 /// Round trips and sizes over connections; without rows if no handshake was complete.
 pub(crate) fn connections(recording: &Recording, _: Duration) -> TableBlock {
@@ -20,10 +19,9 @@ pub(crate) fn connections(recording: &Recording, _: Duration) -> TableBlock {
             distribution("Largest datagram, bytes", &quic.mtu, false),
         ]
     });
-    let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
     TableBlock::new(
         "Connections of QUIC",
-        columns(&["Connections"], &numbers),
+        columns(&["Connections"], &DISTRIBUTION),
         rows,
     )
 }

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use analysis::{SearchRun, SearchSummary};
 use plan::readable::counted;
+use presentation::words::{list, number};
 use results::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase};
 
-use crate::page::words::{list, number};
 use crate::sweep::cell_words;
 
 /// Writes the outcome of each search in a sentence, then what confirms it and what limits it.

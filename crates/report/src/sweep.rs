@@ -5,10 +5,10 @@ use std::time::Duration;
 use judging::sentences::verdict_word;
 use plan::readable::{counted, time_ns};
 use plan::units;
+use presentation::words::number;
 use results::{Cell, Metric, RunResult, SearchStep, Setting, metric};
 
 use crate::page::quantities::{show, title};
-use crate::page::words::number;
 
 /// What a run of an experiment is for.
 #[derive(Debug, Clone, Copy, PartialEq)]

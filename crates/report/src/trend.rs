@@ -7,18 +7,18 @@ use analysis::{
     Change, Drift, FALSE_ALARM_RATE, History, MetricHistory, NewestDifference, Point, Trend,
 };
 use plan::printable;
+use presentation::tables::{
+    self, count, finding, known, number_column, text, toned, unknown, wide, words_column,
+};
+use presentation::words::{self, counted, sentences};
+use presentation::{
+    Axis, Block, Chart, Height, Mark, Marks, Page, Section, TableBlock, TableCell, Tone,
+};
 use results::Better;
 
 use crate::aligned::{self, Layout};
 use crate::comparison::{interval_of, p_phrase, percent, signed};
 use crate::page::quantities::{self, in_6_digits, show};
-use crate::page::tables::{
-    self, count, finding, known, number_column, text, toned, unknown, wide, words_column,
-};
-use crate::page::words::{self, counted, sentences};
-use crate::page::{
-    Axis, Block, Chart, Height, Mark, Marks, Page, Section, TableBlock, TableCell, Tone,
-};
 
 /// Writes the changes, a sentence each, and a table for each load.
 ///

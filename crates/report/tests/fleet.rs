@@ -9,7 +9,8 @@ use std::path::Path;
 
 use analysis::Reading;
 use fleet::fleet;
-use report::page::{Block, PageSubject, TableBlock, build};
+use presentation::{Block, TableBlock};
+use report::page::{PageSubject, build};
 use report::{Format, TextOptions, render};
 use results::RunResult;
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
-use report::page::{Block, Figure, Page, Section, TableBlock, Tone, render};
+use presentation::{Block, Figure, Page, Section, TableBlock, Tone};
+use report::page::render;
 use sha2::{Digest, Sha256};
 
 mod catalogue;

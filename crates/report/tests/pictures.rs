@@ -2,7 +2,7 @@
 
 mod catalogue;
 
-use report::page::{Axis, Chart, Mark, Marks, Page, Scale, Unit};
+use presentation::{Axis, Chart, Mark, Marks, Page, Scale, Unit};
 use report::picture::{self, Theme};
 
 const THEMES: [Theme; 2] = [Theme::Light, Theme::Dark];

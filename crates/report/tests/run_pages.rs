@@ -10,7 +10,8 @@ use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading};
 use judging::sentences::finding;
 use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec, TracingSpec};
-use report::page::{Block, Mark, Marks, Page, PageSubject, Tone, build};
+use presentation::{Block, Mark, Marks, Page, Tone};
+use report::page::{PageSubject, build};
 use report::{Format, TextOptions, render};
 use results::metric;
 use results::{

@@ -10,9 +10,8 @@ use std::path::Path;
 
 use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{Observation, Reading};
-use report::page::{
-    Block, Chart, Mark, Page, PageSubject, Scale, Shown, TableBlock, Tone, Unit, build, render,
-};
+use presentation::{Block, Chart, Mark, Page, Scale, Shown, TableBlock, Tone, Unit};
+use report::page::{PageSubject, build, render};
 use results::metric;
 use results::{Cell, Experiment, SocketMoment, Stopping, Verdict};
 use seen::{chart, charts, check_golden, check_page, outline, section};

@@ -11,6 +11,7 @@ mod achieved_rate;
 mod attribution;
 mod breakdown;
 mod by_name;
+pub mod cells;
 mod counters;
 mod environment;
 mod errors;
@@ -83,7 +84,8 @@ pub use series::{Row, Series};
 pub use suggestion::nearest;
 pub use summary::{
     Distribution, EventSummary, LagSummaries, LlmSummary, NameSummary, Percentile, PhaseSummaries,
-    RateSummary, SAMPLES_ABOVE_MIN, SocketErrors, Summary, enough_samples, percent, samples_above,
+    RateSummary, SAMPLES_ABOVE_MIN, SocketErrors, Summary, enough_samples, is_thin, percent,
+    samples_above,
 };
 pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{

@@ -479,6 +479,12 @@ pub fn enough_samples(percent: f64, count: u64) -> bool {
     percent >= 100.0 || samples_above(percent, count) >= SAMPLES_ABOVE_MIN
 }
 
+/// Whether a percentile of a distribution is unreliable; never without samples.
+#[must_use]
+pub fn is_thin(percent: f64, samples: u64) -> bool {
+    samples > 0 && !enough_samples(percent, samples)
+}
+
 /// How many of `count` samples lie above a percentile (0..=100).
 #[must_use]
 pub fn samples_above(percent: f64, count: u64) -> u64 {

@@ -6,13 +6,13 @@ use analysis::Observation;
 use analysis::compare::{
     Comparison, Conclusions, Metric, Validity, has_tokens, median_of_all, medians_of_levels,
 };
+use presentation::tables::{self, columns, known, number_column, text, words_column};
+use presentation::{Column, TableBlock};
 use results::metric;
 
 use super::{caveat_sentence, headlines, levels, relative_remark, validity_sentences};
 use crate::aligned::{self, Layout};
 use crate::page::quantities::show;
-use crate::page::tables::{self, columns, known, number_column, text, words_column};
-use crate::page::{Column, TableBlock};
 
 /// A table that fits a terminal of the usual width.
 const FOR_TERMINAL: Layout = Layout {

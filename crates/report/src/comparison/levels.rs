@@ -1,15 +1,14 @@
 //! The table of the levels of a comparison.
 
 use analysis::compare::{Better, Comparison, Difference, Level};
-
 use judging::sentences::UNDECIDED;
+use presentation::tables::{
+    self, asked, known, marked, number_column, text, toned, unknown, wide, words_column,
+};
+use presentation::{TableBlock, TableCell, Tone};
 
 use super::{change_with_interval, interval_as_changes, p, percent, signed};
 use crate::page::quantities::show;
-use crate::page::tables::{
-    self, asked, known, marked, number_column, text, toned, unknown, wide, words_column,
-};
-use crate::page::{TableBlock, TableCell, Tone};
 
 /// A row for each level: its runs, and its difference from the first level.
 pub(crate) fn table(caption: String, comparison: &Comparison) -> TableBlock {

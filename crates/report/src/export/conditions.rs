@@ -2,10 +2,10 @@
 //! were passed, of each run.
 
 use analysis::judge_all;
+use presentation::tables::finding;
+use presentation::{Section, Tone};
 
 use super::{Export, names};
-use crate::page::tables::finding;
-use crate::page::{Section, Tone};
 
 /// `None` without conditions.
 pub(super) fn section(export: &Export<'_>) -> Option<Section> {

@@ -4,10 +4,10 @@
 use std::io::{self, Write};
 
 use plan::{printable, printable_lines};
+use presentation::words::counted;
 
 use super::remarks::{self, Weight};
 use super::{Export, names};
-use crate::page::words::counted;
 
 /// Writes the remarks, errors first: GitHub shows ten of each kind. The last line is a summary, so
 /// that the log is never empty.

@@ -5,14 +5,15 @@ use std::io::{self, Write};
 use analysis::Observation;
 use analysis::table::{Cell, Table, TableOptions, table};
 use judging::Criterion;
+use presentation::TableBlock;
+use presentation::tables::{self, columns, number_column, text, words_column};
+use presentation::words::{self, counted};
+use results::cells::measured;
 use results::metric;
 
 use super::remarks::{self, Remark, Weight};
 use super::{Export, names, trusted};
-use crate::page::TableBlock;
 use crate::page::quantities;
-use crate::page::tables::{self, columns, measured, number_column, text, words_column};
-use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
 use crate::table::{key_values, key_values_of, keys};
 

@@ -18,9 +18,10 @@ use std::path::Path;
 use analysis::Observation;
 use analysis::compare::Validity;
 use judging::Criterion;
+use presentation::Page;
 use results::Measured;
 
-use crate::page::{self, Page, PageSubject};
+use crate::page::{self, PageSubject};
 
 pub use names::of_run as run_name;
 

@@ -1,8 +1,8 @@
 //! Names of runs in formats that have one name for a run.
 
 use analysis::{Observation, distinct};
+use presentation::words::cut;
 
-use crate::page::words::cut;
 use crate::sweep::cell_words;
 
 const NAME_CHARS_MAX: usize = 200;

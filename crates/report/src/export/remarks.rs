@@ -5,11 +5,11 @@ use std::mem::discriminant;
 
 use analysis::{Judged, Observation, judge_all};
 use judging::sentences::verdict_lines;
+use presentation::words::{counted, cut};
 use results::Verdict;
 
 use super::{Export, names};
 use crate::page::lost_requests;
-use crate::page::words::{counted, cut};
 
 /// How important a remark is; the first is the most important.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Curves of a recording: percentiles, distributions, and rates and latencies over time. Each has a
 //! bounded number of points, however long the run was.
 
-use judging::is_thin;
 use judging::story::Stall;
+use presentation::{Axis, Mark, Marks, Scale, Unit};
+use results::is_thin;
 use results::{Histogram, Interval, RunResult};
 
 use super::quantities::scale;
-use super::{Axis, Mark, Marks, Scale, Unit};
 
 /// Buckets of a distribution over the range of its samples.
 const BUCKETS: f64 = 60.0;

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use presentation::{FlameBox, FlameGraph, FlameTone, words};
 use results::{FoldedStack, Profile};
-
-use super::{FlameBox, FlameGraph, FlameTone, words};
 
 /// Narrower boxes are not drawn, in percent of the width.
 const WIDTH_MIN: f64 = 0.08;

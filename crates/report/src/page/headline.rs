@@ -3,6 +3,8 @@
 use analysis::compare::{Comparison, Conclusions, Level, Metric, Outcome};
 use analysis::{Observation, distinct, grouped};
 use judging::sentences::UNDECIDED;
+use presentation::words::{self, capital, counted, duration_ns, list, number};
+use results::cells;
 use results::metric::{self, Unit};
 use results::{AchievedRate, RunResult, Verdict};
 
@@ -10,8 +12,6 @@ use super::names;
 use super::quantities::show;
 use super::runs::{Runs, is_of_files};
 use super::sections::{is_failing, nothing_good, statuses_in_words};
-use super::tables;
-use super::words::{self, capital, counted, duration_ns, list, number};
 use crate::comparison::{self, failed_phrase};
 use crate::searches::search_headline;
 
@@ -71,7 +71,7 @@ fn of_result(result: &RunResult) -> String {
 fn speed_of(result: &RunResult) -> String {
     let shown = |name: &str| {
         let known = Metric::named(name).of(result)?;
-        Some(tables::measured(Some(known), |value| show(name, value)).text)
+        Some(cells::measured(Some(known), |value| show(name, value)).text)
     };
     let first_token = || {
         let tokens = result.recording.llm.as_ref()?;
@@ -112,7 +112,7 @@ fn latency_of(result: &RunResult) -> Option<String> {
     let samples = result.recording.latency_samples();
     let percent = percentile_with_enough(samples.all().count())?;
     let known = samples.percentile(percent)?;
-    let text = tables::measured(Some(known), words::time_us).text;
+    let text = cells::measured(Some(known), words::time_us).text;
     Some(format!("{} {text}", words::percentile(percent)))
 }
 

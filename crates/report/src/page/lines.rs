@@ -1,10 +1,12 @@
 //! Charts with a line for each run and each group: percentiles, rates and latencies over time,
 //! sockets.
 
+use presentation::words::capital;
+use presentation::{Axis, Chart, Height, Mark, Marks, Scale, Unit, words};
+
 use super::curves::{self, Curve};
+use super::quantities;
 use super::runs::{Facet, Group, Run, Runs, facet_title};
-use super::words::capital;
-use super::{Axis, Chart, Height, Mark, Marks, Scale, Unit, quantities, words};
 
 /// Each run has its own colour if there is one group with at most this many runs.
 const COLORED_RUNS_MAX: usize = 12;

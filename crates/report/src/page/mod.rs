@@ -10,28 +10,20 @@ mod curves;
 mod flames;
 mod headline;
 mod lines;
-#[allow(missing_docs, reason = "the names of many fields say what they are")]
-mod model;
 mod names;
 pub(crate) mod quantities;
 mod render;
 mod runs;
 mod sections;
-pub(crate) mod tables;
-pub(crate) mod words;
 
 use analysis::compare::Conclusions;
 use analysis::{Observation, SearchSummary};
+use presentation::{Page, words};
 use results::Experiment;
 
-pub use model::{
-    Axis, Block, Chart, Column, Figure, FlameBox, FlameGraph, FlameTone, Height, Mark, Marks, Page,
-    Scale, Section, Shown, Side, TableBlock, TableCell, Tone, Unit,
-};
 pub use render::render;
 pub(crate) use render::style_sheet;
 pub(crate) use sections::lost_requests;
-pub(crate) use words::capital;
 
 use runs::Runs;
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use analysis::{FILE_FACTOR, Observation, distinct};
+use presentation::words;
 use results::RunResult;
 
-use super::{PageSubject, words};
+use super::PageSubject;
 
 /// Longer names are cut: they would fill a legend.
 pub(crate) const NAME_CHARS_MAX: usize = 60;

@@ -1,8 +1,7 @@
 //! Titles, units and axes of metrics on a page.
 
+use presentation::{Axis, Scale, Unit, words};
 use results::{Metric, metric};
-
-use super::{Axis, Scale, Unit, words};
 
 /// How a chart writes values of this name.
 pub(crate) fn unit(name: &str) -> Unit {

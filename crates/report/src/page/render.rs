@@ -8,8 +8,7 @@ use std::io::{self, Write};
 
 use askama::Template;
 use flate2::read::DeflateDecoder;
-
-use super::{Block, Column, FlameTone, Height, Page, Shown, TableBlock, TableCell, Tone};
+use presentation::{Block, Column, FlameTone, Height, Page, Shown, TableBlock, TableCell, Tone};
 
 /// A script or a style sheet in the page.
 #[derive(Debug, Clone, Copy)]

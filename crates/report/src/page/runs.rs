@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use analysis::compare::{self, Comparison, Factor, Level, Metric};
 use analysis::{FILE_FACTOR, Observation, distinct, grouped};
+use presentation::tables::{self, words_column};
+use presentation::{Block, TableBlock, words};
 use results::{Recording, RunResult};
 
-use super::tables::{self, words_column};
-use super::{Block, PageSubject, TableBlock, names, words};
+use super::{PageSubject, names};
 
 /// The name of the factor when targets are compared as levels.
 pub(crate) const TARGET: &str = "target";

@@ -1,10 +1,11 @@
 //! The legend of a picture: a sample and a name for each of several marks.
 
+use presentation::words::cut;
+use presentation::{Chart, Mark, Marks};
+
 use super::colors::Colors;
 use super::svg::{Anchor, Stroke, Svg, path_of, width_of};
 use super::{marks, shapes};
-use crate::page::words::cut;
-use crate::page::{Chart, Mark, Marks};
 
 const SAMPLE: f64 = 26.0;
 const ROW: f64 = 22.0;

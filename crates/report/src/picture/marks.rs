@@ -1,10 +1,11 @@
 //! The marks of a picture.
 
+use presentation::{Chart, Mark, Marks};
+
 use super::colors::{Colors, SERIES};
 use super::plot::Plot;
 use super::shapes;
 use super::svg::{Anchor, FONT_SIZE, Stroke, Svg, path_of, width_of};
-use crate::page::{Chart, Mark, Marks};
 
 /// Opacities of marks that are context, and of filled areas.
 const FAINT: f64 = 0.45;

@@ -14,12 +14,11 @@ mod ticks;
 
 use std::io::{self, Write};
 
-use crate::page::{Block, Chart, Page};
-
 use colors::Colors;
 pub use colors::Theme;
 use legend::Legend;
 use plot::Plot;
+use presentation::{Block, Chart, Page};
 use svg::Svg;
 
 /// Width of a picture, in CSS pixels.

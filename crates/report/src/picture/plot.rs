@@ -1,11 +1,12 @@
 //! The plot of a picture: its place, its axes, and where values are in it.
 
+use presentation::words::cut;
+use presentation::{Axis, Chart, Height, Mark, Marks, Scale, Side, Unit};
+
 use super::colors::Colors;
 use super::marks;
 use super::scales::{Fit, Scaled, Tick};
 use super::svg::{Anchor, FONT_SIZE, Stroke, Svg, path_of, width_of};
-use crate::page::words::cut;
-use crate::page::{Axis, Chart, Height, Mark, Marks, Scale, Side, Unit};
 
 /// Room for a tick and its text.
 const TICK_WIDTH: f64 = 80.0;

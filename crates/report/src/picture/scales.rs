@@ -1,7 +1,8 @@
 //! Values as coordinates along an axis, and its ticks.
 
+use presentation::{Axis, Scale, Unit};
+
 use super::ticks::{nice_step, on_axis, short};
-use crate::page::{Axis, Scale, Unit};
 
 /// 100 % would be at infinity; it is drawn this far behind the last known percentile.
 const END_OF_NINES: f64 = 0.08;

@@ -1,6 +1,6 @@
 //! Steps between the ticks of an axis, and their texts.
 
-use crate::page::Unit;
+use presentation::Unit;
 
 const TIMES: &[(f64, &str)] = &[(1e6, " s"), (1e3, " ms"), (1.0, " us")];
 const SIZES: &[(f64, &str)] = &[

@@ -4,10 +4,9 @@
 use std::io::{self, Write};
 
 use analysis::table::{Cell, Table};
+use presentation::TableBlock;
+use presentation::words::UNKNOWN;
 use results::{Measured, metric};
-
-use crate::page::TableBlock;
-use crate::page::words::UNKNOWN;
 
 use super::{AVERAGE, key_values, keys, marked, rows_of};
 

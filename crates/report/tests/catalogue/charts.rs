@@ -1,6 +1,6 @@
 //! Charts with every mark, scale and unit, and those that must not break.
 
-use report::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Side, Unit};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Side, Unit};
 
 use super::{axis, section};
 

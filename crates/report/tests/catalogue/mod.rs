@@ -1,7 +1,7 @@
 //! A page with everything that a page can have, hostile texts included. Tests use it, and people
 //! can look at it.
 
-use report::page::{
+use presentation::{
     Axis, Block, Chart, Column, Figure, Mark, Marks, Page, Scale, Section, TableBlock, TableCell,
     Tone, Unit,
 };

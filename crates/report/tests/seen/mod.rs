@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use report::page::{Block, Chart, Mark, Page, Scale, Section, TableCell, Tone};
+use presentation::{Block, Chart, Mark, Page, Scale, Section, TableCell, Tone};
 
 /// Points of a line, at most.
 pub(crate) const POINTS_MAX: usize = 600;

@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use ::report::page::{Block, PageSubject, build};
+use ::report::page::{PageSubject, build};
 use analysis::{Observation, TrialFacts};
 use plan::RunPlan;
+use presentation::Block;
 use results::{Environment, RunResult, Window};
 
 use super::*;

@@ -7,6 +7,12 @@ use analysis::compare::runs_of_levels;
 use analysis::table::{self, Cell, ColumnSpread, Table, TableOptions};
 use judging::ThinPercentiles;
 use judging::sentences::verdict_word;
+use presentation::tables::{
+    self, asked, known, number_column, text, toned, toned_if, unknown, wide, words_column,
+};
+use presentation::words::capital;
+use presentation::{Block, Column, Section, TableCell, Tone, words};
+use results::cells;
 use results::metric;
 use results::{Measured, Verdict};
 
@@ -14,11 +20,6 @@ use super::verdict;
 use crate::comparison;
 use crate::page::quantities::{show, title};
 use crate::page::runs::{Runs, file_of, is_of_files};
-use crate::page::tables::{
-    self, asked, known, number_column, text, toned, toned_if, unknown, wide, words_column,
-};
-use crate::page::words::capital;
-use crate::page::{Block, Column, Section, TableCell, Tone, words};
 use crate::table::{key_values, keys};
 
 /// Longer reasons of failures are cut: a row would become too high, and the verdict has the whole
@@ -118,7 +119,7 @@ fn averages(table: &Table, changes: &Changes) -> Block {
     type CellOf<'a> = Box<dyn Fn(&Cell) -> TableCell + 'a>;
     let of_metric = |(at, name): (usize, &str)| -> Vec<(Column, CellOf<'_>)> {
         let at_column = move |values: &[Option<Measured>], name: &str| {
-            tables::measured(values.get(at).copied().flatten(), |value| show(name, value))
+            cells::measured(values.get(at).copied().flatten(), |value| show(name, value))
         };
         let (title, of_average, of_merged) = (short_title(name), name.to_owned(), name.to_owned());
         let merged_title = format!("{title}, all samples");
@@ -394,13 +395,13 @@ fn load_generator(run: &Observation) -> TableCell {
     let result = run.result.as_deref().filter(|_| run.failure.is_none());
     match result.map(|result| &result.generator.verdict) {
         Some(Verdict::Unknown) | None => unknown(),
-        Some(verdict) => toned(text(verdict_word(verdict)), tables::tone_of(verdict)),
+        Some(verdict) => toned(text(verdict_word(verdict)), super::tone_of(verdict)),
     }
 }
 
 fn cell_of_run(run: &Observation, name: &str) -> TableCell {
     let known = run.measured(name).filter(|_| run.failure.is_none());
-    let cell = tables::measured(known, |value| show(name, value));
+    let cell = cells::measured(known, |value| show(name, value));
     let is_trouble = [metric::ERRORS, metric::STATUSES_OVER_399].contains(&name);
     match known {
         Some(known) if is_trouble && known.value > 0.0 => toned(cell, Tone::Bad),

@@ -1,10 +1,10 @@
 //! Why the slowest requests were slow.
 
 use judging::Slowest;
+use presentation::{Section, Tone, tables, words};
 
 use crate::breakdown;
 use crate::page::runs::Runs;
-use crate::page::{Section, Tone, tables, words};
 use crate::profile;
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {

@@ -2,14 +2,14 @@
 //! good.
 
 use analysis::compare::{Factor, MedianInterval};
+use presentation::words::{capital, sentences};
+use presentation::{Axis, Block, Chart, Mark, Marks, Section, Unit};
 use results::Metric;
 use results::metric::{self, Time};
 
 use super::levels::{confidence_phrase, interval_phrase};
 use crate::page::quantities::{self, in_6_digits, scale, show, title};
 use crate::page::runs::{Group, Runs, is_of_files, short_names};
-use crate::page::words::{capital, sentences};
-use crate::page::{Axis, Block, Chart, Mark, Marks, Section, Unit};
 
 /// The percentiles of times that are drawn, the upper one first, with their colours on a page with
 /// one line.
@@ -88,7 +88,7 @@ impl Line<'_> {
                 interval_phrase(metric, interval)
             ),
             None if bounds * 2 >= known.len() && bounds > 0 => {
-                crate::page::tables::marked(show(metric, value))
+                presentation::tables::marked(show(metric, value))
             }
             None => show(metric, value),
         };

@@ -2,14 +2,13 @@
 
 use analysis::compare::{Caveat, Comparison, Conclusions, Outcome, Validity};
 use analysis::{distinct, grouped};
-
 use judging::sentences::UNDECIDED;
+use presentation::tables::{self, finding, table, words_column};
+use presentation::words::capital;
+use presentation::{Block, Figure, TableCell, Tone, words};
 
 use crate::comparison;
 use crate::page::runs::is_of_files;
-use crate::page::tables::{self, finding, table, words_column};
-use crate::page::words::capital;
-use crate::page::{Block, Figure, TableCell, Tone, words};
 
 /// If more comparisons have the same outcome, they become one finding with their sentences as
 /// details.

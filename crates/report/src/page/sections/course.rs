@@ -1,11 +1,10 @@
 //! Stalls, slow periods and bursts of errors of a run, in sentences.
 
-use judging::is_thin;
 use judging::story::{self, Arrived, Course, Episode, Stall};
+use presentation::tables::finding;
+use presentation::{Block, Tone, words};
+use results::is_thin;
 use results::{Histogram, RunResult};
-
-use crate::page::tables::finding;
-use crate::page::{Block, Tone, words};
 
 /// With more episodes of one kind, a single sentence counts them.
 const LISTED_MAX: usize = 3;

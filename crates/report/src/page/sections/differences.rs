@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use analysis::compare::{ClampedLevels, Validity, settings_of_factors};
 use analysis::{Observation, distinct, grouped};
+use presentation::tables::{self, Facts, columns, finding, known, text, words_column};
+use presentation::{Block, Section, TableCell, Tone, words};
 
 use super::environment::{environment_facts, plan_facts};
 use super::{bounded, finding_of};
 use crate::page::runs::Runs;
-use crate::page::tables::{self, Facts, columns, finding, known, text, words_column};
-use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// Longer values are cut.
 const VALUE_CHARS_MAX: usize = 120;

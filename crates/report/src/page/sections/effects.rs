@@ -2,14 +2,14 @@
 
 use analysis::compare::{Comparison, Difference, Level, runs_of_levels};
 use analysis::grouped;
+use presentation::tables::{self, asked, number_column, unknown};
+use presentation::{Axis, Block, Chart, Mark, Marks, Section, TableBlock, Unit, words};
 
 use super::conclusions::{finding_of, is_matrix, title_of};
 use super::levels::{confidence_phrase, interval_phrase};
 use crate::comparison;
 use crate::page::quantities::in_6_digits;
 use crate::page::runs::{Runs, short_names};
-use crate::page::tables::{self, asked, number_column, unknown};
-use crate::page::{Axis, Block, Chart, Mark, Marks, Section, TableBlock, Unit, words};
 
 /// Half the distance between two names.
 const HALF: f64 = 0.5;

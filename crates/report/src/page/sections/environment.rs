@@ -3,11 +3,11 @@
 use analysis::{Observation, grouped};
 use plan::units::percentage;
 use plan::{RunPlan, shell};
+use presentation::tables::Facts;
+use presentation::{Block, Section, words};
 use results::{Environment, Experiment, Order, RunResult};
 
 use crate::page::runs::Runs;
-use crate::page::tables::Facts;
-use crate::page::{Block, Section, words};
 
 /// Longer values of options are cut.
 const SHOWN_CHARS_MAX: usize = 200;

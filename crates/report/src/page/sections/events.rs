@@ -1,6 +1,7 @@
 //! The events of streaming responses.
 
-use crate::page::Section;
+use presentation::Section;
+
 use crate::page::runs::Runs;
 use crate::{events, llm};
 

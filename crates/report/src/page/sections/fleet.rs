@@ -1,9 +1,10 @@
 //! The places and agents of a run by a fleet.
 
+use presentation::tables::{number_column, time_ns};
+use presentation::{Block, Section};
+
 use crate::fleet::{agents, places, table};
 use crate::page::runs::Runs;
-use crate::page::tables::{number_column, time_ns};
-use crate::page::{Block, Section};
 
 /// Only for the page of a single run.
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {

@@ -1,12 +1,12 @@
 //! Hooks of an experiment: which failed, and which were slow.
 
 use analysis::{Observation, TrialFacts, grouped};
+use presentation::tables::{self, columns, known, text, toned_if};
+use presentation::{Block, Section, Tone, words};
 use results::HookOutput;
 
 use super::finding_of;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, columns, known, text, toned_if};
-use crate::page::{Block, Section, Tone, words};
 
 const OUTPUT_CHARS_MAX: usize = 300;
 

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use analysis::Observation;
-use judging::is_thin;
+use presentation::tables::{self, columns, number_column, table};
+use presentation::words::{capital, counted, percentile, sentences, time_ns, time_us};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit, words};
+use results::cells;
+use results::is_thin;
 use results::metric::{self, Time};
 use results::{Histogram, Measured, Recording, RunResult, Summary};
 
@@ -11,9 +15,6 @@ use super::color;
 use crate::page::curves::{self, Curve, Distributions};
 use crate::page::lines::{self, LineChart, NAMED_GROUPS_MAX};
 use crate::page::runs::{Group, Runs, facet_title};
-use crate::page::tables::{self, columns, number_column, table};
-use crate::page::words::{capital, counted, percentile, sentences, time_ns, time_us};
-use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit, words};
 
 /// Percentiles in the description of a chart.
 const DESCRIBED: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
@@ -273,7 +274,7 @@ fn percentiles(times: &[Times]) -> Block {
                 ..
             } in times
             {
-                let cell = tables::measured(percentiles[at], time_us);
+                let cell = cells::measured(percentiles[at], time_us);
                 let is_thin = is_thin(percent, samples.count());
                 row.push(tables::toned_if(is_thin, Tone::Warning, cell));
                 let above = (100.0 - percent) / 100.0 * samples.count() as f64;
@@ -302,7 +303,7 @@ fn moments(times: &[Times]) -> Block {
         vec![
             tables::text(name.clone()),
             tables::count(samples.count()),
-            tables::mean(samples),
+            cells::mean(samples),
             tables::time_us(Some(samples.stdev_ns() / 1e3)),
             tables::time_ns(samples.min_ns()),
             tables::time_ns(samples.max_ns()),

@@ -2,11 +2,11 @@
 
 use analysis::Observation;
 use analysis::compare::{Comparison, LevelRuns, MedianInterval, runs_of_levels};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, words};
 
 use super::conclusions::title_of;
 use crate::page::quantities::{axis, in_6_digits, show};
 use crate::page::runs::{Runs, short_names};
-use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, words};
 
 /// The first dot of a level with many runs, relative to the level.
 const DOTS_FROM: f64 = -0.28;

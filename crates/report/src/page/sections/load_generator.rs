@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use presentation::tables::{self, columns, time_ns, words_column};
+use presentation::{Block, Section, TableBlock, TableCell, Tone, words};
+use results::cells;
 use results::{
     Histogram, LagDigest, LatencyParts, MachineUsage, Recording, RunResult, WorkerLags, WorkerUsage,
 };
 
 use super::run_verdict::judgement;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, columns, time_ns, words_column};
-use crate::page::{Block, Section, TableBlock, TableCell, Tone, words};
 
 /// A worker with a larger share of a CPU has little room left.
 const BUSY: f64 = 0.9;
@@ -123,8 +124,8 @@ fn lags(recording: &Recording, _: Duration) -> TableBlock {
             tables::text(name),
             tables::text(meaning),
             tables::count(samples.count()),
-            tables::percentile(samples, 50.0),
-            tables::percentile(samples, 99.0),
+            cells::percentile(samples, 50.0),
+            cells::percentile(samples, 99.0),
             time_ns(samples.max_ns()),
         ]
     };

@@ -29,10 +29,10 @@ mod verdict;
 pub(crate) use responses::{is_failing, nothing_good, statuses_in_words};
 pub(crate) use run_verdict::lost_requests;
 
-use results::{Measured, RunResult};
+use presentation::{Block, Section, Tone, tables, words};
+use results::{Measured, RunResult, Verdict, cells};
 
 use super::runs::Runs;
-use super::{Block, Section, Tone, tables, words};
 
 const ALL: [fn(&Runs<'_>) -> Option<Section>; 29] = [
     verdict::section,
@@ -97,9 +97,18 @@ fn latency_name(result: &RunResult) -> &'static str {
     }
 }
 
+/// How serious a verdict on the load generator is.
+fn tone_of(verdict: &Verdict) -> Tone {
+    match verdict {
+        Verdict::Undisturbed | Verdict::Unknown => Tone::Neutral,
+        Verdict::Disturbed { .. } => Tone::Warning,
+        Verdict::Saturated { .. } => Tone::Bad,
+    }
+}
+
 /// A latency that may be only a lower bound.
 fn latency_text(known: Option<Measured>) -> String {
-    tables::measured(known, words::time_us).text
+    cells::measured(known, words::time_us).text
 }
 
 /// Colours on the page of a single run: a metric has the same colour in all charts.

@@ -1,7 +1,8 @@
 //! The requests with each name, and those to each address.
 
+use presentation::Section;
+
 use crate::names;
-use crate::page::Section;
 use crate::page::runs::Runs;
 
 /// Figures of each request, for runs whose requests come from a file and have names.

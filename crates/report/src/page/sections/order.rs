@@ -3,12 +3,12 @@
 use analysis::Observation;
 use analysis::compare::{Caveat, Metric};
 use jiff::Timestamp;
+use presentation::{Axis, Block, Chart, Mark, Marks, Scale, Section, Unit, tables, words};
 
 use super::conclusions;
 use crate::page::lines::NAMED_GROUPS_MAX;
 use crate::page::quantities::{axis, in_6_digits, show};
 use crate::page::runs::{Facet, Group, Runs, facet_title};
-use crate::page::{Axis, Block, Chart, Mark, Marks, Scale, Section, Unit, tables, words};
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let mut positions: Vec<_> = runs.counted().map(|run| run.run.position).collect();

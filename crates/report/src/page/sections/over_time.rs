@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use judging::story::{self, Stall};
 use plan::Pacing;
+use presentation::words::{capital, percentile, sentences};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Unit, tables, words};
 use results::RunResult;
 
 use super::{color, course, latency_name};
 use crate::page::curves::{self, Curve, ErrorSpan, LatencyOverTime, OverTime};
 use crate::page::lines::{self, LineChart, TIME_GROUP};
 use crate::page::runs::Runs;
-use crate::page::words::{capital, percentile, sentences};
-use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, Unit, tables, words};
 
 /// With smaller responses, bytes per second show nothing that requests per second do not.
 const LARGE_RESPONSE_BYTES: f64 = 16_384.0;

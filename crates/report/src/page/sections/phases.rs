@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use presentation::tables::{self, columns, time_ns};
+use presentation::{Axis, Chart, Height, Mark, Marks, Section, TableBlock, words};
+use results::cells;
+use results::cells::percentile;
 use results::{Histogram, Phases, Recording};
 
 use super::color;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, columns, percentile, time_ns};
-use crate::page::{Axis, Chart, Height, Mark, Marks, Section, TableBlock, words};
 
 type Phase<'a> = (&'static str, &'a Histogram);
 
@@ -56,7 +58,7 @@ fn phases_table(recording: &Recording, _: Duration) -> TableBlock {
             percentile(samples, 99.0),
             time_ns(samples.min_ns()),
             time_ns(samples.max_ns()),
-            tables::mean(samples),
+            cells::mean(samples),
         ]
     };
     let numbers = ["Samples", "p50", "p90", "p99", "Fastest", "Slowest", "Mean"];

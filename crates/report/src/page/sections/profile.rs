@@ -1,11 +1,12 @@
 //! The profile of the server: what differs while slow requests are in flight.
 
+use presentation::tables::finding;
+use presentation::words::capital;
+use presentation::{Block, Section, Tone};
 use results::{Profile, ProfileComparison};
 
 use crate::page::flames::{self, Samples};
 use crate::page::runs::Runs;
-use crate::page::tables::finding;
-use crate::page::{Block, Section, Tone, capital};
 use crate::profile;
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {

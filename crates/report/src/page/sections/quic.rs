@@ -1,6 +1,7 @@
 //! The packets of QUIC connections, for runs with HTTP/3.
 
-use crate::page::Section;
+use presentation::Section;
+
 use crate::page::runs::Runs;
 use crate::quic;
 

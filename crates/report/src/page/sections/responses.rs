@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use analysis::distinct;
+use presentation::tables::{self, Facts, columns, number_column, words_column};
+use presentation::words::{bytes, count, number, time_ns};
+use presentation::{Block, Section, TableBlock, TableCell, Tone, words};
 use results::{ErrorKind, Recording, RunResult, Warning};
 
 use crate::good;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, Facts, columns, number_column, words_column};
-use crate::page::words::{bytes, count, number, time_ns};
-use crate::page::{Block, Section, TableBlock, TableCell, Tone, words};
 use crate::status::meaning;
 
 /// Of a run without a successful response: `All 5,000 responses had the status 404 (Not Found)`.

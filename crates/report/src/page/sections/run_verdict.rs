@@ -4,14 +4,16 @@ use analysis::Observation;
 use judging::ThinPercentiles;
 use judging::sentences::{self, verdict_details, verdict_headline};
 use judging::story::{self, Stall};
+use presentation::tables::finding;
+use presentation::words::{capital, count, counted, duration_ns, number, percentile};
+use presentation::{Block, Figure, Section, Tone, words};
+use results::cells;
 use results::metric;
 use results::{AchievedRate, Finding, Histogram, Metric, Recording, RunResult, Verdict, Warning};
 
 use super::{course, latency_name, latency_text, responses};
+use crate::page::curves;
 use crate::page::quantities::show;
-use crate::page::tables::finding;
-use crate::page::words::{capital, count, counted, duration_ns, number, percentile};
-use crate::page::{Block, Figure, Section, Tone, curves, tables, words};
 
 /// Percentiles in large type.
 const SHOWN: [f64; 2] = [50.0, 99.0];
@@ -115,7 +117,7 @@ pub(super) fn judgement(result: &RunResult) -> (Tone, String) {
     let tone = match verdict {
         // Without responses there are no numbers to trust.
         Verdict::Undisturbed if result.has_answers() => Tone::Good,
-        verdict => tables::tone_of(verdict),
+        verdict => super::tone_of(verdict),
     };
     (tone, format!("{}.", capital(&verdict_headline(verdict))))
 }
@@ -283,7 +285,7 @@ fn of_tokens(result: &RunResult) -> impl Iterator<Item = Figure> {
     metric::of_tokens().into_iter().filter_map(|name| {
         let of = Metric::named(&name);
         let known = of.of(result)?;
-        let text = tables::measured(Some(known), |value| show(&name, value)).text;
+        let text = cells::measured(Some(known), |value| show(&name, value)).text;
         let tone = match known.enough_samples {
             true => Tone::Neutral,
             false => Tone::Warning,

@@ -1,12 +1,12 @@
 //! Searches of the highest rate: their outcomes, and their runs over the rate.
 
 use analysis::{SearchRun, SearchSummary};
+use presentation::tables::{self, columns, finding, known, table, text, words_column};
+use presentation::words::{capital, number, time_us};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit};
 use results::{SearchEnd, SearchPhase};
 
 use crate::page::runs::Runs;
-use crate::page::tables::{self, columns, finding, known, table, text, words_column};
-use crate::page::words::{capital, number, time_us};
-use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit};
 use crate::searches::{search_name, search_sentence};
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
@@ -171,7 +171,8 @@ mod tests {
     use results::{SearchDoubt, SearchOutcome, SearchStep};
 
     use super::*;
-    use crate::page::{Page, PageSubject, build};
+    use crate::page::{PageSubject, build};
+    use presentation::Page;
 
     fn run(number: u32, is_disturbed: bool) -> SearchRun {
         SearchRun {

@@ -1,6 +1,12 @@
 //! Kernel counters and sockets sampled during the runs.
 
 use analysis::table::{self, TableOptions};
+use presentation::tables::{self, Facts, finding, number_column, text, words_column};
+use presentation::words::{
+    bytes, count, counted, duration_ns, list, number, percent, sentence, sentences,
+};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, TableCell, Tone, Unit};
+use results::cells::measured;
 use results::metric;
 use results::{RunResult, SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 
@@ -9,11 +15,6 @@ use crate::page::curves::{self, Curve};
 use crate::page::lines::{self, LineChart};
 use crate::page::quantities::{in_unit, show, title};
 use crate::page::runs::Runs;
-use crate::page::tables::{self, Facts, finding, measured, number_column, text, words_column};
-use crate::page::words::{
-    bytes, count, counted, duration_ns, list, number, percent, sentence, sentences,
-};
-use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, TableCell, Tone, Unit};
 use crate::table::{key_values, keys};
 
 type SocketValue = fn(&SocketMoment) -> Option<f64>;

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use analysis::compare::{Validity, has_tokens};
 use analysis::{Observation, distinct};
 use judging::sentences::verdict_lines;
+use presentation::tables::finding;
+use presentation::words::{capital, count, counted, list};
+use presentation::{Block, Figure, Section, Tone};
 use results::Order;
 use results::metric;
 
 use super::{averages, bounded, conclusions, run_verdict, searches};
 use crate::page::quantities::{show, title};
 use crate::page::runs::{Group, Runs, file_of, is_of_files};
-use crate::page::tables::finding;
-use crate::page::words::{capital, count, counted, list};
-use crate::page::{Block, Figure, Section, Tone};
 
 /// Medians of this number of groups are in large type.
 const GROUPS_SHOWN_MAX: usize = 4;

@@ -1,12 +1,12 @@
 //! Numbers and names as text for people.
 
 /// Shown in place of a value that is not known.
-pub(crate) const UNKNOWN: &str = "\u{2013}";
+pub const UNKNOWN: &str = "\u{2013}";
 
-pub(crate) use plan::readable::{bytes, count, counted, list, time_ns, time_us};
+pub use plan::readable::{bytes, count, counted, list, time_ns, time_us};
 
 /// A number in four digits, or with all digits before the point: `12,345`, `123.4`, `0.01234`.
-pub(crate) fn number(number: f64) -> String {
+pub fn number(number: f64) -> String {
     if !number.is_finite() {
         return UNKNOWN.to_owned();
     }
@@ -32,7 +32,7 @@ pub(crate) fn number(number: f64) -> String {
 }
 
 /// How long something lasted, to the millisecond: `3.02 s`, `1 min 30 s`.
-pub(crate) fn duration_ns(duration_ns: u64) -> String {
+pub fn duration_ns(duration_ns: u64) -> String {
     const MS: u64 = 1_000_000;
     if duration_ns < MS {
         return time_ns(duration_ns);
@@ -50,13 +50,14 @@ pub(crate) fn duration_ns(duration_ns: u64) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-pub(crate) fn bytes_per_sec(per_sec: f64) -> String {
+/// Throughput: `3.92 MiB/s`.
+pub fn bytes_per_sec(per_sec: f64) -> String {
     format!("{}/s", bytes(per_sec))
 }
 
 /// A share, 0 to 1, in percent: `0.42 %`, `4.1 %`, `12 %`. Only a share of 1 is 100 %, and only 0
 /// is 0 %.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {
         return UNKNOWN.to_owned();
@@ -83,7 +84,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// `part` of `whole` in percent; [`UNKNOWN`] if `whole` is zero.
-pub(crate) fn share(part: u64, whole: u64) -> String {
+pub fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => UNKNOWN.to_owned(),
         whole => percent(part as f64 / whole as f64),
@@ -91,7 +92,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 }
 
 /// An RFC 3339 time in UTC as `2026-11-20 20:00:00 UTC`; other text is unchanged.
-pub(crate) fn moment(rfc3339: &str) -> String {
+pub fn moment(rfc3339: &str) -> String {
     match rfc3339
         .strip_suffix('Z')
         .and_then(|moment| moment.split_once('T'))
@@ -102,7 +103,7 @@ pub(crate) fn moment(rfc3339: &str) -> String {
 }
 
 /// `p99.9`; `max` for 100.
-pub(crate) fn percentile(percent: f64) -> String {
+pub fn percentile(percent: f64) -> String {
     if percent >= 100.0 {
         "max".to_owned()
     } else {
@@ -111,7 +112,7 @@ pub(crate) fn percentile(percent: f64) -> String {
 }
 
 /// Joins sentences, each with a full stop. Empty ones are left out.
-pub(crate) fn sentences<'a>(sentences: impl IntoIterator<Item = &'a str>) -> String {
+pub fn sentences<'a>(sentences: impl IntoIterator<Item = &'a str>) -> String {
     let sentences: Vec<String> = sentences
         .into_iter()
         .filter(|sentence| !sentence.is_empty())
@@ -121,13 +122,13 @@ pub(crate) fn sentences<'a>(sentences: impl IntoIterator<Item = &'a str>) -> Str
 }
 
 /// A text as a sentence: with a capital letter and a full stop.
-pub(crate) fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     sentences([capital(text).as_str()])
 }
 
 /// The text with a capital letter at its start, unless the first word is a name such as
 /// `requests/s`.
-pub(crate) fn capital(text: &str) -> String {
+pub fn capital(text: &str) -> String {
     let first_word = text.split(' ').next().unwrap_or_default();
     let mut chars = text.chars();
     match chars.next() {
@@ -139,7 +140,7 @@ pub(crate) fn capital(text: &str) -> String {
 }
 
 /// The first characters of a text.
-pub(crate) fn cut(text: &str, chars_max: usize) -> String {
+pub fn cut(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}\u{2026}", &text[..end]),
         None => text.to_owned(),

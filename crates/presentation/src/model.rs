@@ -29,7 +29,7 @@ pub struct Section {
 }
 
 impl Section {
-    pub(crate) fn new(id: &str, title: &str, lead: impl Into<String>, blocks: Vec<Block>) -> Self {
+    pub fn new(id: &str, title: &str, lead: impl Into<String>, blocks: Vec<Block>) -> Self {
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
@@ -39,7 +39,7 @@ impl Section {
         }
     }
 
-    pub(crate) fn folded(self, is_folded: bool) -> Self {
+    pub fn folded(self, is_folded: bool) -> Self {
         Self { is_folded, ..self }
     }
 }
@@ -166,7 +166,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    pub(crate) fn new(
+    pub fn new(
         label: impl Into<String>,
         value: impl Into<String>,
         note: impl Into<String>,
@@ -237,7 +237,7 @@ pub struct Axis {
 
 impl Axis {
     /// A linear axis that begins at zero.
-    pub(crate) fn from_zero(label: impl Into<String>, unit: Unit) -> Self {
+    pub fn from_zero(label: impl Into<String>, unit: Unit) -> Self {
         Self {
             label: label.into(),
             unit,
@@ -246,7 +246,7 @@ impl Axis {
         }
     }
 
-    pub(crate) fn names(label: impl Into<String>, names: Vec<String>) -> Self {
+    pub fn names(label: impl Into<String>, names: Vec<String>) -> Self {
         Self {
             label: label.into(),
             scale: Scale::Names(names),
@@ -255,7 +255,7 @@ impl Axis {
     }
 
     /// A logarithmic axis of times.
-    pub(crate) fn log_time(label: &str) -> Self {
+    pub fn log_time(label: &str) -> Self {
         Self {
             label: label.to_owned(),
             unit: Unit::Microseconds,
@@ -351,7 +351,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    pub(crate) fn new(name: impl Into<String>, mark: Mark, color: usize) -> Self {
+    pub fn new(name: impl Into<String>, mark: Mark, color: usize) -> Self {
         Self {
             name: name.into(),
             mark,
@@ -361,19 +361,14 @@ impl Marks {
     }
 
     /// Adds a point with its label.
-    pub(crate) fn push(&mut self, x: f64, y: Option<f64>, label: String) {
+    pub fn push(&mut self, x: f64, y: Option<f64>, label: String) {
         self.x.push(x);
         self.y.push(y);
         self.labels.push(label);
     }
 
     /// Adds a point of [`Mark::Interval`] or [`Mark::Path`].
-    pub(crate) fn push_interval(
-        &mut self,
-        x: f64,
-        [low, y, high]: [Option<f64>; 3],
-        label: String,
-    ) {
+    pub fn push_interval(&mut self, x: f64, [low, y, high]: [Option<f64>; 3], label: String) {
         self.push(x, y, label);
         self.low.push(low);
         self.high.push(high);
@@ -411,7 +406,7 @@ pub struct TableBlock {
 }
 
 impl TableBlock {
-    pub(crate) fn new(
+    pub fn new(
         caption: impl Into<String>,
         columns: impl Into<Vec<Column>>,
         rows: impl IntoIterator<Item = Vec<TableCell>>,
