@@ -240,10 +240,12 @@ impl Means {
             true => before_server_us += usual_before_us,
             false => unexplained_us += usual_before_us,
         }
-        let round_trip_us = us(range.round_trip_ns).min(before_server_us + unexplained_us);
-        let of_stated_us = round_trip_us.min(before_server_us);
-        unexplained_us -= round_trip_us - of_stated_us;
+        let least_us = us(range.round_trip_ns);
+        let of_stated_us = least_us.min(before_server_us);
+        let of_unexplained_us = (least_us - of_stated_us).min(unexplained_us);
+        let round_trip_us = of_stated_us + of_unexplained_us;
         before_server_us -= of_stated_us;
+        unexplained_us -= of_unexplained_us;
         let parts = [
             (Part::Generator, us(range.own_ns)),
             (Part::NoFreeConnection, us(range.queued_ns)),

@@ -281,6 +281,47 @@ fn a_part_that_is_shorter_than_usual_makes_no_other_one_longer_than_the_whole() 
     );
 }
 
+#[test]
+fn no_part_is_below_zero_by_the_rounding_of_means() {
+    // The means of these times differ from the sums of their parts in the last digit. Two of the
+    // responses state a time of 0 for a metric of the server.
+    let mut breakdown = BreakdownRecording::default();
+    breakdown.metric(b"total");
+    let db = breakdown.metric(b"db").expect("there is room");
+    let request = |waited_ns, [first_byte_ns, last_byte_ns]: [u64; 2], path, states_db| {
+        let mut request = SlowRequest {
+            waited_ns,
+            first_byte_ns,
+            last_byte_ns,
+            path,
+            ..usual(None)
+        };
+        if states_db {
+            request.server_timing_ns.set(db, 0);
+        }
+        request
+    };
+    let path = |retransmitted, min_round_trip_ns| {
+        Some(SlowPath {
+            retransmitted,
+            min_round_trip_ns,
+        })
+    };
+    let (lost, kept) = (path(1, 24_215_384), path(0, 40_938_938));
+    let requests = [
+        request(0, [0, 1_409_286_144], None, false),
+        request(554_970_534, [820_158_113, 34_157_497], lost, true),
+        request(0, [1, 0], None, false),
+        request(1_333_700_796, [40_938_938, 34_646_410], kept, false),
+        request(0, [0, 5], None, true),
+    ];
+    for request in requests.iter().cycle().take(20) {
+        breakdown.note_server_times(&request.server_timing_ns);
+        breakdown.add(request);
+    }
+    assert_adds_up(&Slowest::of(&breakdown).expect("there are requests"));
+}
+
 /// Any times, also such that contradict each other.
 fn any_request() -> impl Strategy<Value = SlowRequest> {
     let time = || prop_oneof![3 => Just(0), 5 => 0..50 * MS, 1 => 0..2_000 * MS];
