@@ -4,6 +4,7 @@
 //! gets the names that it makes of them itself when it receives OTLP, so that the same queries work
 //! whichever way the metrics came.
 
+use presentation::Unit;
 use results::snapshot::{Snapshot, Stage};
 use results::{ErrorKind, Histogram, Verdict};
 
@@ -29,35 +30,6 @@ pub enum Instrument {
     Histogram,
 }
 
-/// The unit of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Seconds; the values in [`Value::Times`] are nanoseconds.
-    Seconds,
-    /// Bytes.
-    Bytes,
-    /// A share from 0 to 1.
-    Ratio,
-    /// Things of this kind: `request`.
-    Of(&'static str),
-    /// 1 for yes and 0 for no.
-    Truth,
-}
-
-impl Unit {
-    /// The unit in the notation of OpenTelemetry (UCUM).
-    #[must_use]
-    pub fn ucum(self) -> String {
-        match self {
-            Self::Seconds => "s".to_owned(),
-            Self::Bytes => "By".to_owned(),
-            Self::Ratio => "1".to_owned(),
-            Self::Of(thing) => format!("{{{thing}}}"),
-            Self::Truth => String::new(),
-        }
-    }
-}
-
 /// The values of a metric.
 #[derive(Debug)]
 pub enum Value<'a> {
@@ -77,8 +49,10 @@ pub struct Exported {
     pub name: &'static str,
     /// How its values add up.
     pub instrument: Instrument,
-    /// The unit of its values.
+    /// The unit of its values; those in [`Value::Times`] are nanoseconds.
     pub unit: Unit,
+    /// What it counts, in the singular; empty if it is no count.
+    pub things: &'static str,
     /// What tells the parts of its count apart, as in OpenTelemetry; `None` if it has none.
     pub attribute: Option<&'static str>,
     /// What it is, one line without a full stop.
@@ -96,7 +70,7 @@ impl Exported {
             (Unit::Seconds, _) => "_seconds",
             (Unit::Bytes, _) => "_bytes",
             (Unit::Ratio, Instrument::Gauge) => "_ratio",
-            (Unit::Ratio | Unit::Of(_) | Unit::Truth, _) => "",
+            _ => "",
         };
         let total = match self.instrument {
             Instrument::Counter => "_total",
@@ -115,7 +89,7 @@ pub fn prometheus_label(name: &str) -> String {
 
 fn metric(
     name: &'static str,
-    (instrument, unit): (Instrument, Unit),
+    (instrument, unit, things): (Instrument, Unit, &'static str),
     description: &'static str,
     value: for<'a> fn(State<'a>) -> Option<Value<'a>>,
 ) -> Exported {
@@ -123,6 +97,7 @@ fn metric(
         name,
         instrument,
         unit,
+        things,
         attribute: None,
         description,
         value,
@@ -142,9 +117,10 @@ pub(crate) const REQUEST_DURATION: &str = "http.client.request.duration";
 #[rustfmt::skip]
 pub fn exported() -> Vec<Exported> {
     use Instrument::{Counter, Gauge, Histogram, UpDownCounter};
-    const REQUESTS: (Instrument, Unit) = (Counter, Unit::Of("request"));
+    const REQUESTS: (Instrument, Unit, &str) = (Counter, Unit::Count, "request");
+    const TIMES: (Instrument, Unit, &str) = (Histogram, Unit::Seconds, "");
     vec![
-        metric(REQUEST_DURATION, (Histogram, Unit::Seconds),
+        metric(REQUEST_DURATION, TIMES,
             "Latency of requests: from due to the last byte with a rate, otherwise from sending",
             |it| Some(Value::Times(&it.snapshot.latency))),
         metric("wrkbench.requests", REQUESTS,
@@ -156,18 +132,18 @@ pub fn exported() -> Vec<Exported> {
         metric("wrkbench.requests.due", REQUESTS,
             "With a rate: requests that were due within the window",
             |it| has_rate(it).then_some(Value::Count(it.snapshot.counters.due))),
-        metric("wrkbench.requests.in_flight", (UpDownCounter, Unit::Of("request")),
+        metric("wrkbench.requests.in_flight", (UpDownCounter, Unit::Count, "request"),
             "Requests sent and not yet answered",
             |it| Some(Value::Count(it.snapshot.counters.in_flight))),
         Exported { attribute: Some("http.response.status_code"), ..metric(
-            "wrkbench.responses", (Counter, Unit::Of("response")),
+            "wrkbench.responses", (Counter, Unit::Count, "response"),
             "Responses of the window by status",
             |it| {
                 let statuses = it.snapshot.statuses.iter();
                 Some(Value::Parts(statuses.map(|(code, n)| (code.to_string(), n)).collect()))
             }) },
         Exported { attribute: Some("error.type"), ..metric(
-            "wrkbench.errors", (Counter, Unit::Of("error")),
+            "wrkbench.errors", (Counter, Unit::Count, "error"),
             "Errors of the window by kind",
             |it| {
                 let errors = it.snapshot.errors.iter();
@@ -176,28 +152,28 @@ pub fn exported() -> Vec<Exported> {
                 };
                 Some(Value::Parts(errors.map(part).collect()))
             }) },
-        metric("wrkbench.received", (Counter, Unit::Bytes),
+        metric("wrkbench.received", (Counter, Unit::Bytes, ""),
             "Bytes of responses that arrived within the window",
             |it| Some(Value::Count(it.snapshot.counters.bytes))),
-        metric("wrkbench.connections.opened", (Counter, Unit::Of("connection")),
+        metric("wrkbench.connections.opened", (Counter, Unit::Count, "connection"),
             "Connections opened within the window",
             |it| Some(Value::Count(it.snapshot.counters.connections_opened))),
-        metric("http.client.open_connections", (UpDownCounter, Unit::Of("connection")),
+        metric("http.client.open_connections", (UpDownCounter, Unit::Count, "connection"),
             "Connections that are open",
             |it| Some(Value::Count(it.snapshot.open_connections))),
-        metric("wrkbench.send_lag", (Histogram, Unit::Seconds),
+        metric("wrkbench.send_lag", TIMES,
             "With a rate: from due to sent",
             |it| has_rate(it).then_some(Value::Times(&it.snapshot.send_lag))),
-        metric("wrkbench.generator.cpu", (Gauge, Unit::Ratio),
+        metric("wrkbench.generator.cpu", (Gauge, Unit::Ratio, ""),
             "CPU use of the busiest worker thread in the last second",
             |it| it.snapshot.busiest_worker.map(Value::Number)),
-        metric("wrkbench.generator.saturated", (Gauge, Unit::Truth),
+        metric("wrkbench.generator.saturated", (Gauge, Unit::Number, ""),
             "Whether the load generator limited the load; known when the run has ended",
             |it| match it.verdict? {
                 Verdict::Unknown => None,
                 verdict => Some(Value::Count(u64::from(verdict.is_saturated()))),
             }),
-        metric("wrkbench.warming_up", (Gauge, Unit::Truth),
+        metric("wrkbench.warming_up", (Gauge, Unit::Number, ""),
             "Whether the run is warming up, which the other metrics leave out",
             |it| Some(Value::Count(u64::from(it.snapshot.stage == Stage::WarmingUp)))),
         Exported { attribute: Some("wrkbench.outcome"), ..metric(
@@ -208,13 +184,13 @@ pub fn exported() -> Vec<Exported> {
                 let parts = [("good", good.good), ("bad", good.bad), ("undecided", good.undecided)];
                 Some(Value::Parts(parts.map(|(name, n)| (name.to_owned(), n)).into()))
             }) },
-        metric("gen_ai.client.operation.time_to_first_chunk", (Histogram, Unit::Seconds),
+        metric("gen_ai.client.operation.time_to_first_chunk", TIMES,
             "Until the first event with tokens of a language model's response",
             |it| Some(Value::Times(&it.snapshot.tokens.as_ref()?.first_token))),
-        metric("wrkbench.time_per_token", (Histogram, Unit::Seconds),
+        metric("wrkbench.time_per_token", TIMES,
             "Mean time from one token to the next of each response of a language model",
             |it| Some(Value::Times(&it.snapshot.tokens.as_ref()?.time_per_token))),
-        metric("wrkbench.output_tokens", (Counter, Unit::Of("token")),
+        metric("wrkbench.output_tokens", (Counter, Unit::Count, "token"),
             "Generated tokens of complete responses of a language model",
             |it| Some(Value::Count(it.snapshot.tokens.as_ref()?.output_tokens))),
     ]

@@ -19,9 +19,11 @@
 #[allow(missing_docs, reason = "the names of many fields say what they are")]
 mod model;
 pub mod tables;
+mod unit;
 pub mod words;
 
 pub use model::{
     Axis, Block, Chart, Column, Figure, FlameBox, FlameGraph, FlameTone, Height, Mark, Marks, Page,
-    Scale, Section, Shown, Side, TableBlock, TableCell, Tone, Unit,
+    Scale, Section, Shown, Side, TableBlock, TableCell, Tone,
 };
+pub use unit::Unit;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::Unit;
+
 /// A whole page, from its title to its last section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Page {
@@ -180,34 +182,6 @@ impl Figure {
             spark: Vec::new(),
         }
     }
-}
-
-/// The unit of values; decides how they are written on axes and at the pointer. Values of a chart
-/// are always in the base unit that is named here.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// A number without a unit.
-    #[default]
-    Number,
-    /// A whole number of things.
-    Count,
-    /// A time in microseconds, written in us, ms or s.
-    Microseconds,
-    /// A time or duration in seconds.
-    Seconds,
-    /// Requests or responses per second.
-    RequestsPerSec,
-    /// Bytes, written in KiB, MiB.
-    Bytes,
-    /// Bytes per second, written in KiB/s, MiB/s.
-    BytesPerSec,
-    /// A share in percent, 0 to 100.
-    Percent,
-    /// A change in percent, with its sign; 0 is none.
-    ChangePercent,
-    /// Numbers of TCP segments.
-    Segments,
 }
 
 /// The scale of an axis.

@@ -26,6 +26,7 @@ use serde::Serialize;
 use crate::{ErrorKind, Histogram, Measured, Rates, RunResult, Samples, Summary, nearest};
 use registry::{Getter, ROWS, Row, SOCKETS, SocketRow, answered, attempts};
 
+pub use presentation::Unit;
 pub use registry::Time;
 
 /// Responses that were complete within the window.
@@ -118,59 +119,6 @@ impl std::fmt::Display for UnknownMetric {
             times.join(", "),
             rows.join(", ")
         )
-    }
-}
-
-/// The unit of a metric's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// A number without a unit, such as one of responses or errors.
-    Count,
-    /// Times of requests, in microseconds.
-    Microseconds,
-    /// Milliseconds: CPU time as the kernel counts it.
-    Milliseconds,
-    /// Rates of requests or responses, per second.
-    RequestsPerSec,
-    /// Connections or handshakes per second.
-    ConnectsPerSec,
-    /// Rates of events of streaming responses, per second.
-    EventsPerSec,
-    /// Events of a response.
-    Events,
-    /// Rates of a language model's tokens, per second.
-    TokensPerSec,
-    /// Tokens of a response.
-    Tokens,
-    /// Totals and sizes, in bytes.
-    Bytes,
-    /// Throughput, in bytes per second.
-    BytesPerSec,
-    /// A share in percent, 0 to 100.
-    Percent,
-    /// Numbers of TCP segments, such as a congestion window.
-    Segments,
-}
-
-impl Unit {
-    /// The unit as one word: `us`, `requests/s`, `count`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Microseconds => "us",
-            Self::Milliseconds => "ms",
-            Self::RequestsPerSec => "requests/s",
-            Self::ConnectsPerSec => "1/s",
-            Self::EventsPerSec => "events/s",
-            Self::Events => "events",
-            Self::TokensPerSec => "tokens/s",
-            Self::Tokens => "tokens",
-            Self::Bytes => "bytes",
-            Self::BytesPerSec => "bytes/s",
-            Self::Percent => "percent",
-            Self::Segments => "segments",
-        }
     }
 }
 

@@ -129,7 +129,7 @@ fn message(
     Some(Metric {
         name: metric.name.to_owned(),
         description: metric.description.to_owned(),
-        unit: metric.unit.ucum(),
+        unit: metric.unit.ucum(metric.things),
         data: Some(data),
     })
 }

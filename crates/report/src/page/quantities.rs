@@ -1,25 +1,11 @@
 //! Titles, units and axes of metrics on a page.
 
 use presentation::{Axis, Scale, Unit, words};
-use results::{Metric, metric};
+use results::Metric;
 
 /// How a chart writes values of this name.
 pub(crate) fn unit(name: &str) -> Unit {
-    match Metric::named(name).unit {
-        metric::Unit::Microseconds => Unit::Microseconds,
-        metric::Unit::RequestsPerSec => Unit::RequestsPerSec,
-        metric::Unit::BytesPerSec => Unit::BytesPerSec,
-        metric::Unit::Bytes => Unit::Bytes,
-        metric::Unit::Percent => Unit::Percent,
-        metric::Unit::Segments => Unit::Segments,
-        metric::Unit::Count => Unit::Count,
-        metric::Unit::Milliseconds
-        | metric::Unit::ConnectsPerSec
-        | metric::Unit::EventsPerSec
-        | metric::Unit::Events
-        | metric::Unit::TokensPerSec
-        | metric::Unit::Tokens => Unit::Number,
-    }
+    Metric::named(name).unit
 }
 
 /// A value of a metric in its unit.

@@ -33,7 +33,7 @@ fn sizes(unit: Unit) -> (&'static [(f64, &'static str)], &'static str) {
         Unit::Bytes => (SIZES, ""),
         Unit::BytesPerSec => (SIZES, "/s"),
         Unit::Percent | Unit::ChangePercent => (ONE, " %"),
-        Unit::Number | Unit::Count | Unit::RequestsPerSec | Unit::Segments => (COUNTS, ""),
+        _ => (COUNTS, ""),
     }
 }
 
