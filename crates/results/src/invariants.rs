@@ -13,14 +13,14 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     check_schedule(result)?;
     check_series(result)?;
     check_intervals(result)?;
-    crate::by_name::check(result)?;
-    crate::events::check(result)?;
-    crate::llm::check(result)?;
-    crate::good::check(result)?;
-    crate::quic::check(result)?;
-    crate::breakdown::check(result)?;
+    crate::parts::names::check(result)?;
+    crate::parts::events::check(result)?;
+    crate::parts::llm::check(result)?;
+    crate::parts::good::check(result)?;
+    crate::parts::quic::check(result)?;
+    crate::parts::breakdown::check(result)?;
     if let Some(profile) = &result.profile {
-        crate::profile::check(profile)?;
+        crate::parts::profile::check(profile)?;
     }
     crate::fleet::check(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))

@@ -9,29 +9,23 @@
 
 mod achieved_rate;
 mod attribution;
-mod breakdown;
-mod by_name;
 pub mod cells;
 mod counters;
 mod environment;
 mod errors;
-mod events;
 pub mod exchange;
 pub mod file;
 mod finding;
 pub mod fleet;
 mod generator;
-mod good;
 mod histogram;
 mod intervals;
 mod invariants;
 mod lags;
-mod llm;
 mod measured;
 pub mod metric;
 mod over_time;
-mod profile;
-mod quic;
+mod parts;
 mod rates;
 mod recording;
 mod run_result;
@@ -42,40 +36,40 @@ mod series;
 pub mod snapshot;
 mod suggestion;
 mod summary;
-mod telemetry;
 mod trial;
 mod verdict;
 mod warning;
 
 pub use achieved_rate::AchievedRate;
 pub use attribution::{Attribution, LatencyParts, Standstill};
-pub use breakdown::{
-    BreakdownRange, BreakdownRecording, LISTED, SERVER_METRICS_MAX, ServerTimes, ServerTiming,
-    SlowPath, SlowRequest, SlowSpan, TOTAL, TraceId, latency_range,
-};
-pub use by_name::NameRecording;
 pub use counters::{Counters, Statuses};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
-pub use events::EventRecording;
 pub use finding::Finding;
 pub use fleet::{AgentOutcome, AgentResult, LostShare, PlaceResult};
 pub use generator::{
     Generator, LagDigest, LocalServer, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage,
 };
-pub use good::GoodRecording;
 pub use histogram::Histogram;
 pub use intervals::{Interval, Intervals};
 pub use invariants::check;
 pub use lags::Lags;
-pub use llm::{FinishCounts, LlmRecording};
 pub use measured::{Measured, Samples};
 pub use metric::{Better, Metric, UnknownMetric};
-pub use profile::{
+pub use parts::breakdown::{
+    BreakdownRange, BreakdownRecording, LISTED, SERVER_METRICS_MAX, ServerTimes, ServerTiming,
+    SlowPath, SlowRequest, SlowSpan, TOTAL, TraceId, latency_range,
+};
+pub use parts::events::EventRecording;
+pub use parts::good::GoodRecording;
+pub use parts::llm::{FinishCounts, LlmRecording};
+pub use parts::names::NameRecording;
+pub use parts::profile::{
     FoldedStack, FunctionShare, Profile, ProfileComparison, ProfileDifference, ProfileSamples,
     ShareByTime, SlowTime, StackSample, ThreadState, ThreadTimes, TimeShare,
 };
-pub use quic::QuicRecording;
+pub use parts::quic::QuicRecording;
+pub use parts::telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use rates::Rates;
 pub use recording::{ComparedWithLog, Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
@@ -87,7 +81,6 @@ pub use summary::{
     RateSummary, SAMPLES_ABOVE_MIN, SocketErrors, Summary, enough_samples, is_thin, percent,
     samples_above,
 };
-pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{
     Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, PLACE_FACTOR, Setting,
     Stopping, Trial, TrialOutcome,

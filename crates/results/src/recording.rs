@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::parts::{breakdown, events, good, llm, names, quic};
 use crate::{
     Attribution, BreakdownRecording, Counters, Errors, EventRecording, GoodRecording, Histogram,
     Intervals, Lags, LlmRecording, NameRecording, QuicRecording, Rates, Samples, Series, Statuses,
 };
-use crate::{breakdown, by_name, events, good, llm, quic};
 
 /// Durations of the phases of connections and requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,13 +192,13 @@ impl Recording {
         self.intervals.merge(intervals);
         self.lags.merge(lags);
         self.attribution.merge(attribution);
-        by_name::merge(&mut self.by_name, by_name);
+        names::merge(&mut self.by_name, by_name);
         events::merge(&mut self.events, events.as_ref());
         llm::merge(&mut self.llm, llm.as_ref());
         good::merge(&mut self.good, good.as_ref());
         quic::merge(&mut self.quic, quic.as_ref());
         breakdown::merge(&mut self.breakdown, breakdown.as_ref());
-        by_name::merge(&mut self.by_address, by_address);
+        names::merge(&mut self.by_address, by_address);
     }
 
     /// Which requests were good, if they are judged: without the streams that were cut off

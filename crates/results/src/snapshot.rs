@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, RunResult, Statuses, good};
+use crate::parts::good;
+use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, RunResult, Statuses};
 
 /// The stage of a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
