@@ -11,7 +11,7 @@ use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage, TokenSnapshot};
 use results::{
     Attribution, BreakdownRecording, Counters, ErrorKind, EventRecording, GoodRecording, Histogram,
-    Intervals, LlmRecording, NameRecording, QuicRecording, Recording, Row,
+    Intervals, LlmRecording, NameRecording, Parts, QuicRecording, Recording, Row,
 };
 
 /// A worker's recording and its window.
@@ -178,7 +178,7 @@ impl Recorder {
     /// Judges each request by these limits.
     pub(crate) fn with_limits(mut self, limits: GoodLimits) -> Self {
         self.good = Some(limits);
-        self.recording.good = Some(GoodRecording {
+        self.recording.parts.good = Some(GoodRecording {
             ended: Some(0),
             ..GoodRecording::default()
         });
@@ -188,14 +188,14 @@ impl Recorder {
     /// Counts requests by these names, too.
     pub(crate) fn with_names(mut self, names: &[String]) -> Self {
         let named = names.iter().map(|name| NameRecording::new(name));
-        self.recording.by_name = named.collect();
+        self.recording.parts.by_name = named.collect();
         self
     }
 
     /// Counts events of responses, too.
     /// `has_end_marker`: each stream must end with a marker that was given.
     pub(crate) fn with_events(mut self, has_end_marker: bool) -> Self {
-        self.recording.events = Some(EventRecording {
+        self.recording.parts.events = Some(EventRecording {
             has_end_marker,
             ..EventRecording::default()
         });
@@ -204,25 +204,25 @@ impl Recorder {
 
     /// Counts the tokens in the events, too.
     pub(crate) fn with_tokens(mut self) -> Self {
-        self.recording.llm = Some(LlmRecording::default());
+        self.recording.parts.llm = Some(LlmRecording::default());
         self
     }
 
     /// Counts the packets of QUIC, too.
     pub(crate) fn with_packets(mut self) -> Self {
-        self.recording.quic = Some(QuicRecording::default());
+        self.recording.parts.quic = Some(QuicRecording::default());
         self
     }
 
     /// Records what the latency consists of, too.
     pub(crate) fn with_breakdown(mut self) -> Self {
-        self.recording.breakdown = Some(BreakdownRecording::default());
+        self.recording.parts.breakdown = Some(BreakdownRecording::default());
         self
     }
 
     /// Counts by these addresses, too; those before have the same numbers.
     pub(crate) fn add_addresses(&mut self, labels: impl Iterator<Item = String>) {
-        let by_address = &mut self.recording.by_address;
+        let by_address = &mut self.recording.parts.by_address;
         let new = labels.skip(by_address.len());
         by_address.extend(new.map(|label| NameRecording::new(&label)));
     }
@@ -230,16 +230,16 @@ impl Recorder {
     /// Whether requests are also counted by name or address.
     #[inline]
     fn has_labels(&self) -> bool {
-        !self.recording.by_name.is_empty() || !self.recording.by_address.is_empty()
+        !self.recording.parts.by_name.is_empty() || !self.recording.parts.by_address.is_empty()
     }
 
     /// What is counted for these labels; nothing if requests are only counted together.
     fn labelled(&mut self, labels: Labels) -> impl Iterator<Item = &mut NameRecording> {
-        let Recording {
+        let Parts {
             by_name,
             by_address,
             ..
-        } = &mut self.recording;
+        } = &mut self.recording.parts;
         let of_name = by_name.get_mut(labels.name as usize);
         let of_address = by_address.get_mut(label_of(labels.address));
         of_name.into_iter().chain(of_address)
@@ -270,7 +270,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn sent(&mut self, requests: u64, address: u32) {
         self.recording.counters.sent += requests;
-        if let Some(of_address) = self.recording.by_address.get_mut(label_of(address)) {
+        if let Some(of_address) = self.recording.parts.by_address.get_mut(label_of(address)) {
             of_address.sent += requests;
         }
     }
@@ -278,7 +278,7 @@ impl Recorder {
     /// One of the requests of [`Self::sent`] has this name.
     #[inline]
     pub(crate) fn sent_by_name(&mut self, name: u32) {
-        if let Some(named) = self.recording.by_name.get_mut(name as usize) {
+        if let Some(named) = self.recording.parts.by_name.get_mut(name as usize) {
             named.sent += 1;
         }
     }
@@ -319,7 +319,11 @@ impl Recorder {
     #[inline(never)]
     fn answered_labelled(&mut self, response: &CompletedResponse) {
         if response.logged_status > 0 {
-            let compared = self.recording.compared_with_log.get_or_insert_default();
+            let compared = self
+                .recording
+                .parts
+                .compared_with_log
+                .get_or_insert_default();
             compared.responses += 1;
             compared.other_status += u64::from(response.logged_status != response.status);
         }
@@ -576,7 +580,7 @@ impl Recorder {
     pub(crate) fn failed(&mut self, kind: ErrorKind, exchanges: u64) {
         self.recording.errors.add(kind, exchanges);
         self.interval.errors += u64::from(!self.is_over);
-        if let Some(counted) = &mut self.recording.good {
+        if let Some(counted) = &mut self.recording.parts.good {
             counted.bad += exchanges;
         }
     }
@@ -643,7 +647,7 @@ impl Recorder {
 
     pub(crate) fn connected(&mut self, took_ns: u64, address: u32) {
         self.recording.counters.connections_opened += 1;
-        if let Some(of_address) = self.recording.by_address.get_mut(label_of(address)) {
+        if let Some(of_address) = self.recording.parts.by_address.get_mut(label_of(address)) {
             of_address.connections_opened += 1;
         }
         self.recording.phases.connect.record(took_ns);
@@ -666,12 +670,12 @@ impl Recorder {
 
     /// Where the packets of QUIC are counted.
     pub(crate) fn quic(&mut self) -> Option<&mut QuicRecording> {
-        self.recording.quic.as_mut()
+        self.recording.parts.quic.as_mut()
     }
 
     /// Where it is recorded what the latency consists of.
     pub(crate) fn breakdown(&mut self) -> Option<&mut BreakdownRecording> {
-        self.recording.breakdown.as_mut()
+        self.recording.parts.breakdown.as_mut()
     }
 
     /// A proxy has opened a connection to the target.
@@ -735,8 +739,7 @@ impl Recorder {
             statuses,
             errors,
             lags,
-            llm,
-            good,
+            parts: Parts { llm, good, .. },
             ..
         } = &self.recording;
         let unreported = self.unreported.as_mut()?;

@@ -210,7 +210,7 @@ fn long_delays_in_all_runs_that_fail_are_the_limit_of_the_generator() {
 fn with_good(rate_per_sec: f64, share_bad: f64) -> RunResult {
     let mut result = finished(rate_per_sec, 0.0, Verdict::Undisturbed);
     let bad = (share_bad.min(1.0) * 10_000.0) as u64;
-    result.recording.good = Some(GoodRecording {
+    result.recording.parts.good = Some(GoodRecording {
         good: 10_000 - bad,
         bad,
         undecided: 2,

@@ -752,7 +752,7 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Proxy => "there was no TLS with a proxy and no tunnel (--proxy)",
         Needs::Handshakes => "there was no TLS handshake",
         Needs::Events | Needs::CompleteStreams | Needs::EventGaps | Needs::OpenStreams
-            if result.recording.events.is_none() =>
+            if result.recording.parts.events.is_none() =>
         {
             "events were not measured (--events)"
         }
@@ -765,7 +765,7 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         | Needs::TokenGaps
         | Needs::Text
         | Needs::InputTokens
-            if result.recording.llm.is_none() =>
+            if result.recording.parts.llm.is_none() =>
         {
             "tokens were not measured (--events llm)"
         }
@@ -775,7 +775,7 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Text => "no response had visible text",
         Needs::InputTokens => "the server counted no tokens of prompts",
         Needs::Judged => "no request was judged (--good)",
-        Needs::Quic if result.recording.quic.is_none() => "QUIC was not used (--http3)",
+        Needs::Quic if result.recording.parts.quic.is_none() => "QUIC was not used (--http3)",
         Needs::Quic => "no connection of QUIC was complete",
         Needs::Sockets => "sockets were not watched (--sockets)",
         Needs::Counter => "this counter of the kernel was not read (--counters)",

@@ -258,7 +258,7 @@ struct Expected {
 
 impl Expected {
     fn of(result: &RunResult) -> Self {
-        match &result.recording.events {
+        match &result.recording.parts.events {
             Some(events) => Self::events(result, events),
             None => Self::responses(result),
         }

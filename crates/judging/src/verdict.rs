@@ -214,7 +214,7 @@ fn is_held_up(result: &RunResult) -> bool {
 
 /// With HTTP/3: whether so many datagrams were dropped by this machine that servers sent less.
 pub(crate) fn datagrams_dropped(result: &RunResult) -> Option<Symptom> {
-    let quic = result.recording.quic.as_ref()?;
+    let quic = result.recording.parts.quic.as_ref()?;
     let (dropped, arrived) = (quic.datagrams_dropped, quic.datagrams_arrived());
     let matters = dropped > 0 && dropped.saturating_mul(DATAGRAMS_PER_DROP) >= arrived;
     matters.then_some(Symptom::DatagramsDropped { dropped, arrived })

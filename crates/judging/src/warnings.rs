@@ -150,12 +150,12 @@ fn about_statuses(result: &RunResult) -> Option<Warning> {
 
 /// The warnings about streams of events.
 fn about_events(result: &RunResult) -> Vec<Warning> {
-    let (Some(events), Some(spec)) = (&result.recording.events, &result.plan.events) else {
+    let (Some(events), Some(spec)) = (&result.recording.parts.events, &result.plan.events) else {
         return Vec::new();
     };
     let (streams, unfinished) = (events.streams, events.cut_off());
     let mut found = Vec::new();
-    let answers = result.recording.llm.as_ref();
+    let answers = result.recording.parts.llm.as_ref();
     if streams > 0 && events.arrived == 0 {
         found.push(Warning::NoEvents { streams });
     } else if let Some(llm) = answers {
@@ -269,7 +269,7 @@ fn about_connections(result: &RunResult, lost_connections: u64) -> Vec<Warning> 
         let wanted = result.plan.load.streams;
         found.push(Warning::StreamsLimited { limit, wanted });
     }
-    if let Some(quic) = &result.recording.quic
+    if let Some(quic) = &result.recording.parts.quic
         && quic.datagrams_dropped > 0
         && datagrams_dropped(result).is_none()
     {

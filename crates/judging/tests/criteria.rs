@@ -727,7 +727,7 @@ fn named() -> RunResult {
     other.errors.add(ErrorKind::Reset, 10);
     other.latency.record_n(2_000_000_000, 1_000);
     let mut result = answered();
-    result.recording.by_name = vec![login, other];
+    result.recording.parts.by_name = vec![login, other];
     result
 }
 
@@ -807,7 +807,7 @@ fn streamed(waiting: u64) -> RunResult {
     events.gap.record_n(30_000_000, 400);
     events.per_response.record_n(5, 100);
     let mut result = answered();
-    result.recording.events = Some(events);
+    result.recording.parts.events = Some(events);
     result
 }
 
@@ -864,14 +864,14 @@ fn streams_that_never_end_are_judged_by_their_gaps_and_their_silence() {
     };
     events.gap.record_n(5_000_000, 1_500);
     events.since_last_event.record_n(4_000_000, 7);
-    endless.recording.events = Some(events.clone());
+    endless.recording.parts.events = Some(events.clone());
     let mut stalled = endless.clone();
     events.since_last_event.record(3_000_000_000);
-    stalled.recording.events = Some(events.clone());
+    stalled.recording.parts.events = Some(events.clone());
     let mut few = endless.clone();
     events.since_last_event.clear();
     events.gap.clear();
-    few.recording.events = Some(events);
+    few.recording.parts.events = Some(events);
     for (text, result, said) in [
         ("event_gap_p99>20ms", &endless, None),
         ("event_gap_p99>2ms", &endless, Some("event_gap_p99 is 5")),
@@ -926,7 +926,7 @@ fn a_share_is_that_of_the_count_that_a_metric_is_a_part_of() {
         }
     }
     let mut none = streamed(0);
-    let events = none.recording.events.as_mut().expect("it has events");
+    let events = none.recording.parts.events.as_mut().expect("it has events");
     (events.streams, events.unfinished) = (50, 0);
     assert_eq!(failure("unfinished_streams>50%", &none), None);
 }
@@ -934,7 +934,7 @@ fn a_share_is_that_of_the_count_that_a_metric_is_a_part_of() {
 #[test]
 fn every_metric_takes_a_share_that_is_its_own_or_refuses_it() {
     let mut result = paced();
-    result.recording.events = streamed(0).recording.events;
+    result.recording.parts.events = streamed(0).recording.parts.events;
     for name in results::metric::names() {
         let criterion = Criterion::parse_list(&format!("{name}>=0%"));
         let metric = results::Metric::parse(&name).expect(&name);

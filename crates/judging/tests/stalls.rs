@@ -213,7 +213,7 @@ impl Streams {
             }
         }
         result.recording.counters.in_flight_time_ns = open_ms * MS;
-        result.recording.events = Some(events);
+        result.recording.parts.events = Some(events);
         if let Some(rate_per_sec) = self.rate_per_sec {
             result.plan.pacing = Pacing::Constant {
                 rate_per_sec,

@@ -755,7 +755,7 @@ fn one_failed_connect_among_thousands_is_only_a_warning() {
 fn datagrams_that_this_machine_dropped_limit_the_load_and_few_are_a_warning() {
     let with_drops = |dropped| {
         let mut result = quiet();
-        result.recording.quic = Some(QuicRecording {
+        result.recording.parts.quic = Some(QuicRecording {
             datagrams_received: 100_000 - dropped,
             datagrams_dropped: dropped,
             ..QuicRecording::default()

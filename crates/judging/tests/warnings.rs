@@ -718,7 +718,7 @@ fn endless(gaps: u64, silent_ms: u64) -> RunResult {
         events.gap.record_n(5_000_000, gaps);
         events.since_last_event.record(3_000_000);
         events.since_last_event.record(silent_ms * 1_000_000);
-        r.recording.events = Some(events);
+        r.recording.parts.events = Some(events);
         r.plan.events = Some(plan::EventsSpec {
             format: plan::EventsFormat::Sse,
             end_marker: None,
@@ -778,8 +778,8 @@ fn model(without: u64, cut_off: u64, malformed_events: u64) -> RunResult {
         };
         events.first_event.record_n(1_000_000, streams);
         events.per_response.record_n(6, streams);
-        r.recording.events = Some(events);
-        r.recording.llm = Some(llm);
+        r.recording.parts.events = Some(events);
+        r.recording.parts.llm = Some(llm);
         r.plan.events = Some(plan::EventsSpec {
             format: plan::EventsFormat::Llm,
             end_marker: None,
@@ -839,7 +839,7 @@ fn some_responses_without_tokens_or_without_an_end_are_warned_about() {
 /// A run of a language model that was asked for 128 tokens. Responses that stopped had 40 of them.
 fn asked(stop: u64, length: u64, ignore_eos: Option<bool>) -> RunResult {
     let mut result = model(0, 0, 0);
-    let llm = result.recording.llm.as_mut().expect("it is a model");
+    let llm = result.recording.parts.llm.as_mut().expect("it is a model");
     llm.finish.stop = stop;
     llm.finish.length = length;
     llm.output_per_response.record_n(40, stop);
@@ -889,12 +889,12 @@ fn responses_that_end_before_the_limit_that_was_asked_for_are_warned_about() {
 #[test]
 fn responses_of_a_fixed_length_are_not_early_whatever_the_server_says() {
     let mut result = asked(100, 0, None);
-    let llm = result.recording.llm.as_mut().expect("it is a model");
+    let llm = result.recording.parts.llm.as_mut().expect("it is a model");
     llm.output_per_response.clear();
     llm.output_per_response.record_n(128, 95);
     llm.output_per_response.record_n(127, 5);
     assert_eq!(ended_early(&result), None);
-    let llm = result.recording.llm.as_mut().expect("it is a model");
+    let llm = result.recording.parts.llm.as_mut().expect("it is a model");
     llm.output_per_response.record_n(127, 5);
     let sentence = ended_early(&result).expect("one in ten");
     assert!(sentence.starts_with("10 % of 100 responses"), "{sentence}");

@@ -106,7 +106,7 @@ impl RunFigures {
         recording.counters.bytes = last.bytes;
         recording.statuses = statuses.since(statuses_before);
         recording.errors = errors.since(errors_before);
-        recording.good = good.map(|good| good.since(good_before.unwrap_or_default()));
+        recording.parts.good = good.map(|good| good.since(good_before.unwrap_or_default()));
         self.counted.window.duration_ns = last.duration_ns;
         let mut figures = Figures(metric::counts(&self.counted));
         if snapshot.stage == Stage::WarmingUp {
@@ -130,7 +130,7 @@ impl RunFigures {
         recording.counters = snapshot.counters;
         recording.statuses.clone_from(&snapshot.statuses);
         recording.errors.clone_from(&snapshot.errors);
-        recording.good = snapshot.good;
+        recording.parts.good = snapshot.good;
         self.counted.window.duration_ns = snapshot.elapsed_ns;
         let mut figures = Figures(metric::counts(&self.counted));
         figures.add_times(Time::Latency, &snapshot.latency);

@@ -20,7 +20,7 @@ const TRACES_IN_TEXT: usize = 3;
 /// The parts of the latency of the slowest requests, and of the others; without rows where they are
 /// not recorded.
 pub(crate) fn parts(recording: &Recording, _: Duration) -> TableBlock {
-    let slowest = recording.breakdown.as_ref().and_then(Slowest::of);
+    let slowest = recording.parts.breakdown.as_ref().and_then(Slowest::of);
     let rows = slowest.iter().flat_map(|slowest| {
         let parts = slowest.parts.iter().map(|it| {
             let share = it.slowest_us / slowest.mean_us;
@@ -49,7 +49,11 @@ pub(crate) fn parts(recording: &Recording, _: Duration) -> TableBlock {
 
 /// The metrics of the server over all responses; without rows if none was read.
 pub(crate) fn server_timing(recording: &Recording, _: Duration) -> TableBlock {
-    let metrics = recording.breakdown.iter().flat_map(|it| &it.server_timing);
+    let metrics = recording
+        .parts
+        .breakdown
+        .iter()
+        .flat_map(|it| &it.server_timing);
     let rows = metrics.map(|metric| distribution(&metric.name, &metric.times, true));
     TableBlock::new(
         "Server-Timing",
@@ -60,7 +64,7 @@ pub(crate) fn server_timing(recording: &Recording, _: Duration) -> TableBlock {
 
 /// The slowest requests one by one, with those that have a trace.
 pub(crate) fn slowest(result: &RunResult) -> TableBlock {
-    let breakdown = result.recording.breakdown.as_ref();
+    let breakdown = result.recording.parts.breakdown.as_ref();
     let names = breakdown.map_or(&[][..], |it| &it.server_timing);
     let traced = breakdown.is_some_and(|it| it.traced > 0);
     let mut heads = vec![
@@ -133,7 +137,7 @@ fn trace_cell(request: &SlowRequest, tracing: &TracingSpec) -> TableCell {
 /// Writes where the time of the slowest requests went, after an empty line; nothing if that is not
 /// recorded.
 pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    let Some(breakdown) = &result.recording.breakdown else {
+    let Some(breakdown) = &result.recording.parts.breakdown else {
         return Ok(());
     };
     let Some(slowest) = Slowest::of(breakdown) else {

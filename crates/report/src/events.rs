@@ -13,7 +13,7 @@ use crate::aligned;
 
 /// Times of events, and how many a response has; without rows if responses are not split.
 pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
-    let rows = recording.events.iter().flat_map(|events| {
+    let rows = recording.parts.events.iter().flat_map(|events| {
         let since_last = &events.since_last_event;
         [
             Some(distribution(
@@ -32,7 +32,7 @@ pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
 
 /// Numbers of events and streams.
 pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
-    let rows = recording.events.iter().map(|events| {
+    let rows = recording.parts.events.iter().map(|events| {
         let (unfinished, empty) = (events.cut_off(), events.empty);
         vec![
             tables::count(events.arrived),
@@ -54,7 +54,7 @@ pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
 
 /// Writes the figures of events after an empty line; nothing if responses are not split.
 pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    let Some(events) = &result.recording.events else {
+    let Some(events) = &result.recording.parts.events else {
         return Ok(());
     };
     writeln!(output)?;

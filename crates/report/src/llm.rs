@@ -13,7 +13,7 @@ use crate::aligned;
 
 /// Times of tokens, and how many a response has; without rows if tokens are not counted.
 pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
-    let rows = recording.llm.iter().flat_map(|llm| {
+    let rows = recording.parts.llm.iter().flat_map(|llm| {
         let shown = |samples: &Histogram| !samples.is_empty();
         let (text, input) = (&llm.first_text, &llm.input_per_response);
         [
@@ -41,7 +41,7 @@ pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
 
 /// Numbers of tokens and responses.
 pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
-    let rows = recording.llm.iter().map(|llm| {
+    let rows = recording.parts.llm.iter().map(|llm| {
         let per_sec = |tokens: u64| tables::rate(tokens as f64 / duration.as_secs_f64());
         let warned = |number: u64| toned_if(number > 0, Tone::Warning, tables::count(number));
         vec![
@@ -72,7 +72,7 @@ pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
 
 /// Writes the figures of tokens after an empty line; nothing if tokens are not counted.
 pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    let Some(llm) = &result.recording.llm else {
+    let Some(llm) = &result.recording.parts.llm else {
         return Ok(());
     };
     writeln!(output)?;

@@ -12,12 +12,17 @@ use crate::aligned;
 
 /// Of `recording`: a row for each name of requests, in the order of the file.
 pub(crate) fn by_name(recording: &Recording, duration: Duration) -> TableBlock {
-    of_parts("Name", "Requests by name", &recording.by_name, duration)
+    of_parts(
+        "Name",
+        "Requests by name",
+        &recording.parts.by_name,
+        duration,
+    )
 }
 
 /// Of `recording`: a row for each address.
 pub(crate) fn by_address(recording: &Recording, duration: Duration) -> TableBlock {
-    let parts = &recording.by_address;
+    let parts = &recording.parts.by_address;
     of_parts("Address", "Requests by address", parts, duration)
 }
 

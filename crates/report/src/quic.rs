@@ -10,7 +10,11 @@ use results::{Histogram, QuicRecording, Recording, percent};
 
 /// Round trips and sizes over connections; without rows if no handshake was complete.
 pub(crate) fn connections(recording: &Recording, _: Duration) -> TableBlock {
-    let quic = recording.quic.iter().filter(|quic| !quic.rtt.is_empty());
+    let quic = recording
+        .parts
+        .quic
+        .iter()
+        .filter(|quic| !quic.rtt.is_empty());
     let rows = quic.flat_map(|quic| {
         [
             distribution("Round-trip time", &quic.rtt, true),
@@ -28,7 +32,7 @@ pub(crate) fn connections(recording: &Recording, _: Duration) -> TableBlock {
 
 /// Numbers of packets and datagrams.
 pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
-    let rows = recording.quic.iter().map(|quic| {
+    let rows = recording.parts.quic.iter().map(|quic| {
         let (lost, dropped) = (quic.packets_lost, quic.datagrams_dropped);
         let size = |size: u64| tables::value(bytes(size as f64), size as f64);
         let per_batch = |mean| known(mean, words::number);

@@ -97,7 +97,7 @@ pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: TimeLeft) ->
         let [p50, p99] = [50.0, 99.0].map(|percent| time_ns(latency.value_at_percentile(percent)));
         line += &format!(", p50 {p50}, p99 {p99}");
     }
-    if result.recording.llm.is_some() {
+    if result.recording.parts.llm.is_some() {
         let of_tokens = metric::of_tokens();
         let shown = of_tokens.iter().filter_map(|name| {
             let value = Metric::named(name).of(result)?.value;

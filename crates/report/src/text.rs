@@ -44,7 +44,7 @@ pub fn messages(
     let telemetry = result.telemetry.as_ref().map(telemetry::notes);
     let profile = result.profile.as_ref();
     let profile = profile.map(|it| profile::notes(it, result.window.duration_ns));
-    let packets = result.recording.quic.as_ref().map(quic::note);
+    let packets = result.recording.parts.quic.as_ref().map(quic::note);
     let notes = error_notes(result)
         .into_iter()
         .chain(notes.iter().cloned())
@@ -114,7 +114,7 @@ fn compared_with_log(result: &RunResult) -> Option<String> {
     let ComparedWithLog {
         responses,
         other_status,
-    } = result.recording.compared_with_log?;
+    } = result.recording.parts.compared_with_log?;
     Some(match other_status {
         0 => format!(
             "the status of {} is that of the log",

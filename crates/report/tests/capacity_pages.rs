@@ -86,8 +86,8 @@ fn with_tokens(run: Observation, known: Yield) -> Observation {
     llm.responses = 200;
     llm.finish.stop = 200;
     llm.output_tokens = known.tokens * 3 + position % 7;
-    result.recording.llm = Some(llm);
-    result.recording.good = Some(GoodRecording {
+    result.recording.parts.llm = Some(llm);
+    result.recording.parts.good = Some(GoodRecording {
         good: known.good,
         bad: 200 - known.good,
         undecided: 0,

@@ -505,7 +505,7 @@ fn crowded() -> RunResult {
     events.since_last_event.record(3_000_000);
     events.has_end_marker = true;
     events.per_response.record(2);
-    recording.events = Some(events);
+    recording.parts.events = Some(events);
     let mut llm = LlmRecording {
         responses: 1,
         output_tokens: 2,
@@ -518,9 +518,9 @@ fn crowded() -> RunResult {
     llm.output_per_response.record(2);
     llm.input_per_response.record(7);
     llm.finish.stop = 1;
-    recording.llm = Some(llm);
-    recording.quic = Some(quic());
-    recording.good = Some(GoodRecording {
+    recording.parts.llm = Some(llm);
+    recording.parts.quic = Some(quic());
+    recording.parts.good = Some(GoodRecording {
         good: 1,
         bad: 1,
         undecided: 1,
@@ -755,8 +755,8 @@ fn sparse() -> Value {
         interval: Duration::from_secs(1),
         counters: true,
     });
-    result.recording.events = Some(EventRecording::default());
-    result.recording.llm = Some(LlmRecording::default());
+    result.recording.parts.events = Some(EventRecording::default());
+    result.recording.parts.llm = Some(LlmRecording::default());
     result.environment = results::Environment::default();
     result.window.duration_ns = 0;
     result.warnings = vec![

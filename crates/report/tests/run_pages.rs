@@ -164,7 +164,7 @@ fn with_packets(mut result: RunResult) -> RunResult {
         quic.cwnd.record(cwnd);
         quic.mtu.record(1_452);
     }
-    result.recording.quic = Some(quic);
+    result.recording.parts.quic = Some(quic);
     result
 }
 
@@ -194,7 +194,7 @@ fn with_breakdown(mut result: RunResult) -> RunResult {
         breakdown.add(&request);
     }
     breakdown.traced = 200;
-    result.recording.breakdown = Some(breakdown);
+    result.recording.parts.breakdown = Some(breakdown);
     result.plan.tracing = TracingSpec {
         server_timing: true,
         traceparent_one_in: Some(10),

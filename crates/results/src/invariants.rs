@@ -179,7 +179,7 @@ fn check_series(result: &RunResult) -> Result<(), String> {
     let responses = u128::from(counters.responses());
     equal("responses", responses, "answered in the series", in_rows)?;
     let in_rows: u128 = rows.iter().map(|row| u128::from(row.events)).sum();
-    match &result.recording.events {
+    match &result.recording.parts.events {
         // Documents of versions before this have none in the series.
         Some(events) if in_rows > 0 => {
             let arrived = u128::from(events.arrived);

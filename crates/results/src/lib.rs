@@ -25,7 +25,7 @@ mod lags;
 mod measured;
 pub mod metric;
 mod over_time;
-mod parts;
+pub mod parts;
 mod rates;
 mod recording;
 mod run_result;
@@ -56,6 +56,7 @@ pub use invariants::check;
 pub use lags::Lags;
 pub use measured::{Measured, Samples};
 pub use metric::{Better, Metric, UnknownMetric};
+pub use parts::Parts;
 pub use parts::breakdown::{
     BreakdownRange, BreakdownRecording, LISTED, SERVER_METRICS_MAX, ServerTimes, ServerTiming,
     SlowPath, SlowRequest, SlowSpan, TOTAL, TraceId, latency_range,
@@ -63,6 +64,7 @@ pub use parts::breakdown::{
 pub use parts::events::EventRecording;
 pub use parts::good::GoodRecording;
 pub use parts::llm::{FinishCounts, LlmRecording};
+pub use parts::log::ComparedWithLog;
 pub use parts::names::NameRecording;
 pub use parts::profile::{
     FoldedStack, FunctionShare, Profile, ProfileComparison, ProfileDifference, ProfileSamples,
@@ -71,7 +73,7 @@ pub use parts::profile::{
 pub use parts::quic::QuicRecording;
 pub use parts::telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use rates::Rates;
-pub use recording::{ComparedWithLog, Phases, Recording};
+pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
 pub use search::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::parts::{breakdown, events, good, llm, names, quic};
 use crate::{
-    Attribution, BreakdownRecording, Counters, Errors, EventRecording, GoodRecording, Histogram,
-    Intervals, Lags, LlmRecording, NameRecording, QuicRecording, Rates, Samples, Series, Statuses,
+    Attribution, Counters, Errors, EventRecording, GoodRecording, Histogram, Intervals, Lags,
+    Parts, Rates, Samples, Series, Statuses,
 };
 
 /// Durations of the phases of connections and requests.
@@ -98,42 +97,9 @@ pub struct Recording {
     /// How much of the latency the load generator caused itself.
     #[serde(default, skip_serializing_if = "Attribution::is_empty")]
     pub attribution: Attribution,
-    /// If requests have names: what is counted and timed for each of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by_name: Vec<NameRecording>,
-    /// If connections go to several addresses, or may change theirs: what is counted and timed for
-    /// each of them. `name` is the address with its port.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by_address: Vec<NameRecording>,
-    /// In a replay: the responses beside those of the log, if it has their statuses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compared_with_log: Option<ComparedWithLog>,
-    /// If responses are split into events: what is counted and timed for these.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub events: Option<EventRecording>,
-    /// If the events are a language model's: what is counted and timed for its tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub llm: Option<LlmRecording>,
-    /// If requests are judged (`--good`): how many were good.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub good: Option<GoodRecording>,
-    /// With HTTP/3: what QUIC tells about its packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quic: Option<QuicRecording>,
-    /// With `--server-timing`, `--traceparent` or `--profile`: what the latency consists of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub breakdown: Option<BreakdownRecording>,
-}
-
-/// The responses of a replay beside those of the log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ComparedWithLog {
-    /// Responses whose status is in the log.
-    pub responses: u64,
-    /// Those of them with another status than in the log.
-    pub other_status: u64,
+    /// What optional measurements have recorded.
+    #[serde(flatten)]
+    pub parts: Parts,
 }
 
 impl Recording {
@@ -161,21 +127,9 @@ impl Recording {
             intervals,
             lags,
             attribution,
-            by_name,
-            by_address,
-            compared_with_log,
-            events,
-            llm,
-            good,
-            quic,
-            breakdown,
+            parts,
         } = other;
         self.counters.merge(counters);
-        if let Some(other) = compared_with_log {
-            let compared = self.compared_with_log.get_or_insert_default();
-            compared.responses = compared.responses.saturating_add(other.responses);
-            compared.other_status = compared.other_status.saturating_add(other.other_status);
-        }
         self.statuses.merge(statuses);
         if self.redirect_location.is_none() {
             self.redirect_location.clone_from(redirect_location);
@@ -192,21 +146,19 @@ impl Recording {
         self.intervals.merge(intervals);
         self.lags.merge(lags);
         self.attribution.merge(attribution);
-        names::merge(&mut self.by_name, by_name);
-        events::merge(&mut self.events, events.as_ref());
-        llm::merge(&mut self.llm, llm.as_ref());
-        good::merge(&mut self.good, good.as_ref());
-        quic::merge(&mut self.quic, quic.as_ref());
-        breakdown::merge(&mut self.breakdown, breakdown.as_ref());
-        names::merge(&mut self.by_address, by_address);
+        self.parts.merge(parts);
     }
 
     /// Which requests were good, if they are judged: without the streams that were cut off
     /// ([`EventRecording::cut_off`]), which only the whole run shows.
     #[must_use]
     pub fn good_requests(&self) -> Option<GoodRecording> {
-        let cut_off = self.events.as_ref().map_or(0, EventRecording::cut_off);
-        let good = self.good?;
+        let cut_off = self
+            .parts
+            .events
+            .as_ref()
+            .map_or(0, EventRecording::cut_off);
+        let good = self.parts.good?;
         Some(if cut_off > 0 {
             good.with_cut_off()
         } else {
@@ -230,12 +182,7 @@ impl Recording {
             phases,
             lags,
             attribution,
-            by_name,
-            by_address,
-            events,
-            llm,
-            quic,
-            breakdown,
+            parts,
             ..
         } = self;
         let Phases {
@@ -261,34 +208,12 @@ impl Recording {
             &mut attribution.service_shown,
             &mut attribution.service_corrected,
         ];
-        let of_names = by_name.iter_mut().chain(by_address);
-        let of_names = of_names.flat_map(|of| [&mut of.latency, &mut of.unanswered]);
-        let of_events = events.iter_mut().flat_map(|events| {
-            let EventRecording {
-                first_event,
-                waiting,
-                gap,
-                since_last_event,
-                per_response,
-                ..
-            } = events;
-            [first_event, waiting, gap, since_last_event, per_response]
-        });
-        let of_llm = llm.iter_mut().flat_map(LlmRecording::histograms_mut);
-        let of_quic = quic.iter_mut().flat_map(QuicRecording::histograms_mut);
-        let of_server = breakdown
-            .iter_mut()
-            .flat_map(BreakdownRecording::histograms_mut);
+        parts.pack();
         times
             .into_iter()
             .chain(phases)
             .chain(lags)
             .chain(attribution)
-            .chain(of_names)
-            .chain(of_events)
-            .chain(of_llm)
-            .chain(of_quic)
-            .chain(of_server)
             .for_each(Histogram::pack);
     }
 

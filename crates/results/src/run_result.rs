@@ -140,7 +140,7 @@ impl RunResult {
             counters, errors, ..
         } = &self.recording;
         let has_errors = errors.count(ErrorKind::StreamError).exchanges > 0;
-        let has_events = self.recording.events.as_ref().is_some_and(|events| {
+        let has_events = self.recording.parts.events.as_ref().is_some_and(|events| {
             events.arrived > 0 && (!has_errors || !events.since_last_event.is_empty())
         });
         counters.answered > 0 || counters.answered_of_warmup > 0 || has_events
@@ -155,6 +155,7 @@ impl RunResult {
         let is_any_good = statuses.over_399() < statuses.total();
         let is_any_open = self
             .recording
+            .parts
             .events
             .as_ref()
             .is_some_and(|events| events.arrived > 0 && !events.since_last_event.is_empty());

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::parts::good;
+use crate::parts::Measurement;
 use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, RunResult, Statuses};
 
 /// The stage of a run in progress.
@@ -75,10 +75,11 @@ impl Snapshot {
             last: SnapshotInterval::default(),
             busiest_worker: None,
             tokens: recording
+                .parts
                 .llm
                 .as_ref()
                 .map(|llm| Box::new(TokenSnapshot::of(llm))),
-            good: recording.good,
+            good: recording.parts.good,
             agents: Vec::new(),
         }
     }
@@ -88,7 +89,9 @@ impl Snapshot {
         if let Some(tokens) = tokens {
             self.tokens.get_or_insert_default().merge(tokens);
         }
-        good::merge(&mut self.good, good);
+        if let Some(good) = good {
+            self.good.get_or_insert_default().merge(good);
+        }
     }
 }
 

@@ -335,15 +335,17 @@ impl Summary {
             },
             statuses_over_399: statuses.over_399(),
             failed: errors.exchanges(),
-            by_name: of_parts(&result.recording.by_name),
-            by_address: of_parts(&result.recording.by_address),
+            by_name: of_parts(&result.recording.parts.by_name),
+            by_address: of_parts(&result.recording.parts.by_address),
             events: result
                 .recording
+                .parts
                 .events
                 .as_ref()
                 .map(|events| EventSummary::of(events, result, &percents)),
             llm: result
                 .recording
+                .parts
                 .llm
                 .as_ref()
                 .map(|llm| LlmSummary::of(llm, result, &percents)),

@@ -1,8 +1,8 @@
 //! What the latency consists of: sums by latency, lists of the slowest, and their merging.
 
 use results::{
-    BreakdownRange, BreakdownRecording, LISTED, Recording, ServerTimes, SlowPath, SlowRequest,
-    TraceId,
+    BreakdownRange, BreakdownRecording, LISTED, Parts, Recording, ServerTimes, SlowPath,
+    SlowRequest, TraceId,
 };
 
 const MS: u64 = 1_000_000;
@@ -38,12 +38,15 @@ fn merged(parts: &[BreakdownRecording]) -> BreakdownRecording {
     let mut all = Recording::new();
     for part in parts {
         let other = Recording {
-            breakdown: Some(part.clone()),
+            parts: Parts {
+                breakdown: Some(part.clone()),
+                ..Parts::default()
+            },
             ..Recording::new()
         };
         all.merge(&other);
     }
-    all.breakdown.expect("a part was merged")
+    all.parts.breakdown.expect("a part was merged")
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn recording(names: &[NameRecording]) -> Recording {
         recording.intervals.add(0, &named.latency);
         recording.series.add(0, named.answered, 1, named.bytes);
     }
-    recording.by_name = names.to_vec();
+    recording.parts.by_name = names.to_vec();
     recording
 }
 
@@ -43,6 +43,7 @@ fn recordings_are_merged_by_name_in_any_order() {
     let mut merged = recording(&[named("a", 3), named("b", 1)]);
     merged.merge(&recording(&[named("b", 2), named("c", 4), named("a", 5)]));
     let counts = merged
+        .parts
         .by_name
         .iter()
         .map(|it| (it.name.as_str(), it.answered));
@@ -65,7 +66,7 @@ fn the_rates_of_names_add_up_to_that_of_the_run() {
     assert!((sum - whole.requests_per_sec()).abs() < 1e-9);
     assert_eq!(a.recording.counters.responses(), 14);
     let mut wrong = whole;
-    wrong.recording.by_name[1].answered_of_warmup = 1;
+    wrong.recording.parts.by_name[1].answered_of_warmup = 1;
     let message = check(&wrong).expect_err("one too many");
     assert!(
         message.contains("answered of the warm-up is 9"),
@@ -92,23 +93,23 @@ fn names_that_contradict_themselves_or_the_run_are_found() {
     type Change = fn(&mut RunResult);
     let changes: [(Change, &str); 5] = [
         (
-            |it| it.recording.by_name[0].sent += 1,
+            |it| it.recording.parts.by_name[0].sent += 1,
             "a: sent is 5, but answered + failed + in flight is 4",
         ),
         (
-            |it| it.recording.by_name[1].latency.record(1),
+            |it| it.recording.parts.by_name[1].latency.record(1),
             "b: answered is 1, but latency samples is 2",
         ),
         (
-            |it| it.recording.by_name[1].unanswered.record(1),
+            |it| it.recording.parts.by_name[1].unanswered.record(1),
             "b: unanswered samples is 2, but timed out + in flight is 1",
         ),
         (
-            |it| it.recording.by_name[0].bytes += 1,
+            |it| it.recording.parts.by_name[0].bytes += 1,
             "all names: bytes is 41, but that of the run is 40",
         ),
         (
-            |it| drop(it.recording.by_name.pop()),
+            |it| drop(it.recording.parts.by_name.pop()),
             "all names: sent is 4, but that of the run is 6",
         ),
     ];

@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use results::{EventRecording, Metric, Recording, RunResult, Summary, check};
+use results::{EventRecording, Metric, Parts, Recording, RunResult, Summary, check};
 
 const MS: u64 = 1_000_000;
 
@@ -23,7 +23,10 @@ fn events() -> EventRecording {
 
 fn recording() -> Recording {
     Recording {
-        events: Some(events()),
+        parts: Parts {
+            events: Some(events()),
+            ..Parts::default()
+        },
         ..fixture::recording(4)
     }
 }
@@ -36,10 +39,10 @@ fn result() -> RunResult {
 fn recordings_of_events_are_added() {
     let mut both = Recording::new();
     both.merge(&recording());
-    assert_eq!(both.events, Some(events()));
+    assert_eq!(both.parts.events, Some(events()));
     both.merge(&Recording::new());
     both.merge(&recording());
-    let sum = both.events.expect("both have events");
+    let sum = both.parts.events.expect("both have events");
     assert_eq!((sum.arrived, sum.streams, sum.unfinished), (44, 8, 2));
     assert_eq!((sum.first_event.count(), sum.gap.count()), (10, 34));
     assert_eq!(sum.since_last_event.count(), 2);
@@ -71,7 +74,10 @@ fn figures_and_metrics_are_those_of_the_events() {
         assert_eq!(value, Some(expected), "{name}");
     }
     let without = fixture::result(Recording {
-        events: None,
+        parts: Parts {
+            events: None,
+            ..Parts::default()
+        },
         ..recording()
     });
     let metric = Metric::parse("first_event_p99").expect("it is a metric");
@@ -89,7 +95,7 @@ fn the_default_end_marker_is_missed_only_if_some_stream_of_the_run_has_it() {
         };
         let mut result = result();
         let cut_off = events.cut_off();
-        result.recording.events = Some(events);
+        result.recording.parts.events = Some(events);
         let metric = Metric::parse("unfinished_streams").expect("it is a metric");
         assert_eq!(metric.of(&result).map(|it| it.value), Some(cut_off as f64));
         cut_off
@@ -112,25 +118,31 @@ fn one_agent_with_an_end_marker_makes_those_of_the_others_missed() {
             ..EventRecording::default()
         };
         both.merge(&Recording {
-            events: Some(events),
+            parts: Parts {
+                events: Some(events),
+                ..Parts::default()
+            },
             ..Recording::new()
         });
     }
-    assert_eq!(both.events.expect("both have events").cut_off(), 4);
+    assert_eq!(both.parts.events.expect("both have events").cut_off(), 4);
 }
 
 #[test]
 fn events_of_streams_that_never_end_are_answers() {
     let mut endless = result();
     endless.recording = Recording {
-        events: Some(EventRecording {
-            arrived: 1,
-            ..EventRecording::default()
-        }),
+        parts: Parts {
+            events: Some(EventRecording {
+                arrived: 1,
+                ..EventRecording::default()
+            }),
+            ..Parts::default()
+        },
         ..Recording::new()
     };
     assert!(endless.has_answers());
-    endless.recording.events = Some(EventRecording::default());
+    endless.recording.parts.events = Some(EventRecording::default());
     assert!(!endless.has_answers());
     assert!(result().has_answers());
 }
@@ -138,12 +150,22 @@ fn events_of_streams_that_never_end_are_answers() {
 #[test]
 fn a_percentile_that_depends_on_requests_without_an_event_has_no_upper_bound() {
     let mut result = result();
-    let events = result.recording.events.as_mut().expect("it has events");
+    let events = result
+        .recording
+        .parts
+        .events
+        .as_mut()
+        .expect("it has events");
     events.first_event.record_n(200 * MS, 195);
     let p90 = Metric::parse("first_event_p90").expect("it is a metric");
     let known = p90.of(&result).expect("it is known");
     assert_eq!((known.high, known.is_lower_bound), (known.value, false));
-    let events = result.recording.events.as_mut().expect("it has events");
+    let events = result
+        .recording
+        .parts
+        .events
+        .as_mut()
+        .expect("it has events");
     events.waiting.record_n(MS, 50);
     let known = p90.of(&result).expect("it is known");
     assert_eq!((known.high, known.is_lower_bound), (f64::INFINITY, true));
@@ -171,7 +193,14 @@ fn counts_of_events_that_contradict_each_other_are_found() {
     ];
     for (change, said) in changes {
         let mut result = result();
-        change(result.recording.events.as_mut().expect("it has events"));
+        change(
+            result
+                .recording
+                .parts
+                .events
+                .as_mut()
+                .expect("it has events"),
+        );
         let error = check(&result).expect_err(said);
         assert!(error.contains(said), "{error}");
     }

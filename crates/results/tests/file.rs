@@ -166,7 +166,7 @@ fn documents_of_version_1_are_read_and_written_as_they_are_now() {
 #[test]
 fn documents_with_options_that_were_removed_are_read() {
     let mut recording = fixture::recording(20);
-    recording.quic = Some(QuicRecording::default());
+    recording.parts.quic = Some(QuicRecording::default());
     recording.errors.add(ErrorKind::ReadOther, 1);
     let mut result = fixture::result(recording);
     let mut document: serde_json::Value = serde_json::from_slice(&saved(&result)).unwrap();

@@ -50,10 +50,10 @@ fn recording() -> Recording {
     events.first_event.record_n(MS, 5);
     events.gap.record_n(MS, 25);
     events.per_response.record_n(6, 5);
-    recording.events = Some(events);
-    recording.llm = Some(llm());
+    recording.parts.events = Some(events);
+    recording.parts.llm = Some(llm());
     let sent = recording.counters.sent;
-    recording.good = Some(GoodRecording {
+    recording.parts.good = Some(GoodRecording {
         good: 3,
         bad: 2,
         undecided: sent - 5,
@@ -70,14 +70,14 @@ fn result() -> RunResult {
 fn recordings_of_tokens_and_good_requests_are_added() {
     let mut both = Recording::new();
     both.merge(&recording());
-    assert_eq!(both.llm, Some(llm()));
+    assert_eq!(both.parts.llm, Some(llm()));
     both.merge(&Recording::new());
     both.merge(&recording());
-    let sum = both.llm.expect("both have tokens");
+    let sum = both.parts.llm.expect("both have tokens");
     assert_eq!((sum.responses, sum.output_tokens, sum.errors), (8, 42, 2));
     assert_eq!((sum.first_token.count(), sum.waiting.count()), (8, 2));
     assert_eq!(sum.finish.all().map(|(_, count)| count), [4, 2, 0, 0, 0, 2]);
-    let good = both.good.expect("both are judged");
+    let good = both.parts.good.expect("both are judged");
     assert_eq!((good.good, good.bad, good.judged()), (6, 4, 10));
 }
 
@@ -144,12 +144,12 @@ fn each_contradiction_about_tokens_is_named() {
     ];
     for (change, said) in changes {
         let mut result = result();
-        change(result.recording.llm.as_mut().expect("it has tokens"));
+        change(result.recording.parts.llm.as_mut().expect("it has tokens"));
         let problem = check(&result).expect_err(said);
         assert!(problem.contains(said), "{problem}");
     }
     let mut result = result();
-    result.recording.events = None;
+    result.recording.parts.events = None;
     assert!(check(&result).is_err());
 }
 
@@ -168,7 +168,7 @@ fn each_request_is_judged_once() {
     ];
     for (change, said) in changes {
         let mut result = result();
-        change(result.recording.good.as_mut().expect("it is judged"));
+        change(result.recording.parts.good.as_mut().expect("it is judged"));
         let problem = check(&result).expect_err(said);
         assert!(problem.contains(said), "{problem}");
     }
@@ -181,7 +181,12 @@ fn streams_that_all_ended_with_an_error_are_no_answers() {
     result.recording.counters.answered = 0;
     assert!(!result.has_answers());
     // Another one goes on.
-    let events = result.recording.events.as_mut().expect("it has events");
+    let events = result
+        .recording
+        .parts
+        .events
+        .as_mut()
+        .expect("it has events");
     events.since_last_event.record(MS);
     assert!(result.has_answers());
 }

@@ -30,7 +30,7 @@ fn add(quic: &mut QuicRecording, [packets, lost, rtt_ms]: [u64; 3]) {
 
 fn of_connections(connections: &[[u64; 3]]) -> Recording {
     let mut recording = fixture::recording(1);
-    let quic = recording.quic.get_or_insert_default();
+    let quic = recording.parts.quic.get_or_insert_default();
     connections.iter().for_each(|it| add(quic, *it));
     recording
 }
@@ -41,12 +41,12 @@ proptest! {
         connections in prop::collection::vec([1..1_000_u64, 0..9_u64, 1..400_u64], 1..40),
         workers in 1..5_usize,
     ) {
-        let whole = of_connections(&connections).quic;
+        let whole = of_connections(&connections).parts.quic;
         let mut merged = Recording::new();
         for part in connections.chunks(connections.len().div_ceil(workers)) {
             merged.merge(&of_connections(part));
         }
-        prop_assert_eq!(merged.quic, whole);
+        prop_assert_eq!(merged.parts.quic, whole);
     }
 }
 
@@ -54,7 +54,7 @@ proptest! {
 fn runs_without_quic_have_no_packets() {
     let mut both = Recording::new();
     both.merge(&Recording::new());
-    assert_eq!(both.quic, None);
+    assert_eq!(both.parts.quic, None);
     let document = serde_json::to_value(&both).expect("it is written");
     assert!(document.get("quic").is_none());
     both.merge(&of_connections(&[[10, 1, 2]]));
@@ -117,7 +117,14 @@ fn contradictions_in_packets_are_found() {
     ];
     for (damage, expected) in cases {
         let mut result = fixture::result(of_connections(&[[10, 1, 2]]));
-        damage(result.recording.quic.as_mut().expect("it has packets"));
+        damage(
+            result
+                .recording
+                .parts
+                .quic
+                .as_mut()
+                .expect("it has packets"),
+        );
         let found = check(&result).err().unwrap_or_default();
         assert!(found.contains(expected), "{found} for {expected}");
         assert_eq!(found.is_empty(), expected.is_empty());

@@ -526,6 +526,7 @@ impl ArmedRun {
         );
         let slow_spans = slow_spans.unwrap_or_default();
         let slow_from_ns = recording
+            .parts
             .breakdown
             .as_ref()
             .and_then(judging::slowest_from_ns);

@@ -91,7 +91,7 @@ pub(super) fn http3(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             handshakes.push(("full handshakes", counters.tls_full));
         }
         if !server.is_empty() {
-            let quic = ours.recording().quic.as_ref();
+            let quic = ours.recording().parts.quic.as_ref();
             handshakes.push(("retries", quic.map_or(0, |quic| quic.retries)));
         }
         for (what, seen) in handshakes {

@@ -30,7 +30,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             let options = format!("-t1 -n {REQUESTS} --events {format} {options}");
             lab.ours(&options, &origin.url(&path), LIMIT_S)
         })?;
-        let events = ours.recording().events.clone().unwrap_or_default();
+        let events = ours.recording().parts.events.clone().unwrap_or_default();
         let complete = events.streams * EVENTS;
         case.count(format!("{label}: responses"), REQUESTS, events.streams);
         case.count(format!("{label}: events"), complete, events.arrived);

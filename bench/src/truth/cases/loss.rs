@@ -144,7 +144,7 @@ fn compare_losses(
 ) -> anyhow::Result<()> {
     compare_counts(case, label, ours, log);
     let recording = ours.recording();
-    let quic = recording.quic.as_ref().context("it used no QUIC")?;
+    let quic = recording.parts.quic.as_ref().context("it used no QUIC")?;
     // The client knows what was lost on its own way only.
     case.count(
         format!("{label}: lost packets, by the link"),
@@ -200,7 +200,7 @@ fn compare_mean(case: &mut CaseResult, label: &str, ours: &RunReport, log: &Serv
 /// Datagrams of both directions, by the link. The question for the server's versions before a run
 /// and the ends of connections are no part of it.
 fn compare_datagrams(case: &mut CaseResult, label: &str, ours: &RunReport, passed: Passed) {
-    let quic = ours.recording().quic.clone().unwrap_or_default();
+    let quic = ours.recording().parts.quic.clone().unwrap_or_default();
     let (to_server, to_client) = (passed.to_server, passed.to_client);
     for (what, truth, seen) in [
         ("sent", to_server.came, quic.datagrams_sent),

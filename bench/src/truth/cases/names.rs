@@ -36,7 +36,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             lab.ours(&options, &origin.url("/"), LIMIT_S)
         })?;
         for (name, status) in NAMES {
-            let mut names = ours.recording().by_name.iter();
+            let mut names = ours.recording().parts.by_name.iter();
             let seen = names.find(|named| named.name == name);
             let (responses, bytes) = log.of_status(status);
             case.count(

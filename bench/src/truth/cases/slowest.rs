@@ -108,7 +108,7 @@ fn queue(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
 }
 
 fn slowest(ours: &RunReport) -> anyhow::Result<Slowest> {
-    let breakdown = ours.recording().breakdown.as_ref();
+    let breakdown = ours.recording().parts.breakdown.as_ref();
     let breakdown = breakdown.context("the document has no breakdown")?;
     Slowest::of(breakdown).context("the breakdown has no requests")
 }

@@ -96,7 +96,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
 
 /// Compares with the times that the server was asked for.
 fn known_times(case: &mut CaseResult, label: &str, ours: &RunReport, events: f64) {
-    let llm = ours.recording().llm.clone().unwrap_or_default();
+    let llm = ours.recording().parts.llm.clone().unwrap_or_default();
     // The last event has all of its tokens, so the time covers the tokens after the first one.
     let per_token_ms = GAP_MS * (events - 1.0) / 15.0;
     for (what, truth_ms, histogram) in [
@@ -116,7 +116,7 @@ fn known_times(case: &mut CaseResult, label: &str, ours: &RunReport, events: f64
 
 /// Compares with what the server has sent. All requests were answered.
 fn sums(case: &mut CaseResult, label: &str, ours: &RunReport, log: &ServerLog) {
-    let llm = ours.recording().llm.clone().unwrap_or_default();
+    let llm = ours.recording().parts.llm.clone().unwrap_or_default();
     let tokens = log.served.iter().filter_map(|one| one.tokens);
     let tokens: u64 = tokens.map(|tokens| tokens.count).sum();
     case.count(
@@ -140,7 +140,7 @@ fn stalled(
         Some((log.since_first_ns(first_ns) - due_ns) / 1e6)
     });
     let truth_ms = stats::sorted(&first.collect::<Vec<_>>());
-    let llm = ours.recording().llm.clone().unwrap_or_default();
+    let llm = ours.recording().parts.llm.clone().unwrap_or_default();
     for percent in [50.0, 90.0, 99.0] {
         let truth = stats::quantile(&truth_ms, percent / 100.0).context("there was no token")?;
         let seen = percentile_us(&llm.first_token, percent).map(|us| us / 1e3);
@@ -151,7 +151,12 @@ fn stalled(
             seen.map(Figure::Ms),
         );
     }
-    let good = ours.recording().good.as_ref().map(|good| good.good as f64);
+    let good = ours
+        .recording()
+        .parts
+        .good
+        .as_ref()
+        .map(|good| good.good as f64);
     let below = |limit_ms: f64| truth_ms.iter().filter(|ms| **ms < limit_ms).count() as f64;
     for (what, limit_ms, tolerance) in [
         ("at least", GOOD_FIRST_MS - UNSURE_MS, Tolerance::AtLeast),

@@ -77,7 +77,7 @@ fn all_addresses_of_a_name_get_as_many_connections() {
         options.extend(more);
         let (result, output) = run(&options, &format!("http://many.test:{port}/"));
         let recording = &result.recording;
-        let by_address = &recording.by_address;
+        let by_address = &recording.parts.by_address;
         let names: Vec<&str> = by_address.iter().map(|it| it.name.as_str()).collect();
         let expected = [1, 2, 3].map(|host| format!("127.0.0.{host}:{port}"));
         assert_eq!(names, expected, "{}", output.stderr);
@@ -109,7 +109,7 @@ fn the_first_address_that_accepts_is_used_by_default() {
         &format!("http://any.test:{port}/"),
     );
     assert_eq!(result.recording.counters.answered, 50);
-    assert!(result.recording.by_address.is_empty());
+    assert!(result.recording.parts.by_address.is_empty());
     assert!(servers.all[1].peers().is_empty());
 }
 

@@ -58,7 +58,7 @@ fn a_connection_sends_the_values_that_it_captured() {
             let options = [&["--by-name", "--requests", &file], options].concat();
             let run = load(&site).connections(1).requests(6).with(&options).run();
             let run = run.expect_answers(6);
-            let names = &run.result.recording.by_name;
+            let names = &run.result.recording.parts.by_name;
             let answered: Vec<u64> = names.iter().map(|name| name.answered).collect();
             assert_eq!(answered, [2, 2, 2], "{options:?}");
             let all = received(site);
@@ -110,7 +110,7 @@ fn a_missing_value_is_an_error_of_the_request_that_captures_it() {
         let run = load(&site).connections(2).requests(20).with(&options);
         let run = run.run_to_failure().expect_only(ErrorKind::MissingValue);
         assert_eq!(run.failed(ErrorKind::MissingValue), 20, "{options:?}");
-        let login = &run.result.recording.by_name[0];
+        let login = &run.result.recording.parts.by_name[0];
         assert_eq!((login.name.as_str(), login.answered), ("login", 0));
         let errors = login.errors.count(ErrorKind::MissingValue).exchanges;
         assert_eq!(errors, 20, "{options:?}");

@@ -133,7 +133,7 @@ fn the_demo_of_a_language_model_shows_tokens_and_good_requests_and_names_the_nex
     let result = judge::document(&std::fs::read(folder.join("demo-result.json")).unwrap());
     judge::report(&result, &output.stdout);
     assert_eq!(result.recording.errors.events(), 0);
-    let llm = result.recording.llm.as_ref().unwrap();
+    let llm = result.recording.parts.llm.as_ref().unwrap();
     assert!(llm.responses >= 32 && llm.counted_as_events == 0, "{llm:?}");
     let of_response = &llm.output_per_response;
     assert!(of_response.min_ns() >= Some(8) && of_response.max_ns() <= Some(32));
@@ -141,7 +141,7 @@ fn the_demo_of_a_language_model_shows_tokens_and_good_requests_and_names_the_nex
     assert!(llm.time_per_token.max_ns() >= Some(8_000_000), "{llm:?}");
     // A request that came during the stall waited for its end.
     assert!(llm.first_token.max_ns() >= Some(300_000_000), "{llm:?}");
-    let good = result.recording.good.unwrap();
+    let good = result.recording.parts.good.unwrap();
     assert!(good.good > 0 && good.bad > 0, "{good:?}");
     for wanted in ["\n  First token ", "\nTokens/sec: ", "\nGood:  "] {
         assert!(output.stdout.contains(wanted), "{wanted}: {output:?}");

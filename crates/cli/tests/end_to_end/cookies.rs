@@ -46,7 +46,7 @@ fn a_connection_sends_the_cookies_that_it_got() {
             let options = [&["--cookies", "--by-name", "--requests", &file], options].concat();
             let run = load(&site).connections(1).requests(4).with(&options).run();
             let run = run.expect_answers(4);
-            let names = &run.result.recording.by_name;
+            let names = &run.result.recording.parts.by_name;
             let answered: Vec<u64> = names.iter().map(|name| name.answered).collect();
             assert_eq!(answered, [2, 2], "{options:?}");
             let sent: Vec<u64> = names.iter().map(|name| name.sent).collect();

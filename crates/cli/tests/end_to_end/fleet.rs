@@ -149,7 +149,13 @@ fn the_events_of_streams_are_those_of_all_agents() {
         let options = ["--local", agents, "--events", "sse", "-T60s"];
         let run = load(&site).at(path).requests(60).with(&options).run();
         let run = run.expect_answers(60);
-        let of_all = run.result.recording.events.as_ref().expect("it has events");
+        let of_all = run
+            .result
+            .recording
+            .parts
+            .events
+            .as_ref()
+            .expect("it has events");
         assert_eq!((of_all.streams, of_all.arrived), (60, 600));
         assert_eq!((of_all.unfinished, of_all.empty), (0, 0));
         let per_response = &of_all.per_response;
@@ -164,7 +170,7 @@ fn the_events_of_streams_are_those_of_all_agents() {
         );
         let parts = run.result.agents.iter().map(|agent| {
             let part = agent.result().expect("no agent is lost");
-            let events = part.recording.events.as_ref().expect("it has events");
+            let events = part.recording.parts.events.as_ref().expect("it has events");
             let answered = part.recording.counters.answered;
             assert_eq!(events.first_event.count(), answered);
             (answered, events.arrived)

@@ -80,7 +80,7 @@ fn a_file_of_requests_names_methods_and_has_messages_with_templates() {
         let options = [&["--grpc", &proto, "--requests", &file], more].concat();
         let run = load(&site).connections(2).requests(300).with(&options);
         let run = run.run();
-        assert_eq!(run.result.recording.by_name[0].name, "echo");
+        assert_eq!(run.result.recording.parts.by_name[0].name, "echo");
         run.expect_answers(300);
     }
     let site = site();
@@ -129,7 +129,7 @@ fn the_messages_of_streams_are_events() {
     let proto = proto(&site);
     let options = call("wrkbench.Echo/Stream", &proto, &["--events", "grpc", "-m2"]);
     let run = load(&site).connections(2).requests(40).with(&options).run();
-    let events = run.result.recording.events.as_ref().unwrap();
+    let events = run.result.recording.parts.events.as_ref().unwrap();
     assert_eq!(
         (events.arrived, events.streams),
         (200, 40),
@@ -177,7 +177,7 @@ fn calls_over_http3_fail_by_their_status_and_have_streams_of_messages() {
     let more = ["--http3", "--events", "grpc", "-m2"];
     let options = call("wrkbench.Echo/Stream", &proto, &more);
     let run = load(&site).connections(2).requests(40).with(&options).run();
-    let events = run.result.recording.events.as_ref().unwrap();
+    let events = run.result.recording.parts.events.as_ref().unwrap();
     assert_eq!(
         (events.arrived, events.streams),
         (200, 40),

@@ -46,7 +46,7 @@ fn mix(sites: [&Site; 2], scheme: &str) -> String {
 }
 
 fn answered(result: &RunResult) -> BTreeMap<&str, u64> {
-    let names = result.recording.by_name.iter();
+    let names = result.recording.parts.by_name.iter();
     names.map(|it| (it.name.as_str(), it.answered)).collect()
 }
 
@@ -93,7 +93,7 @@ fn as_many_requests_are_in_flight_as_there_are_connections() {
         "{busy_ns} {window_ns}"
     );
     assert_eq!(result.recording.counters.connections_opened, 12);
-    assert_eq!(result.recording.by_address.len(), 2);
+    assert_eq!(result.recording.parts.by_address.len(), 2);
     let of_both: u64 = [&a, &b].map(|site| site.counts().requests).iter().sum();
     assert_eq!(of_both, result.recording.counters.sent);
 }

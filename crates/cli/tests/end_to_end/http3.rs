@@ -199,7 +199,13 @@ fn a_response_cut_at_every_byte_arrives_whole() {
     let site = site();
     let run = http3(&site).at("/?size=5&fault=split").requests(20).run();
     let run = run.expect_answers(20);
-    let quic = run.result.recording.quic.as_ref().expect("it is HTTP/3");
+    let quic = run
+        .result
+        .recording
+        .parts
+        .quic
+        .as_ref()
+        .expect("it is HTTP/3");
     // A datagram has one byte of a response, or several if some waited for the window.
     let bytes = run.result.recording.counters.bytes;
     assert!(quic.datagrams_received > bytes / 2, "{}", run.story());
@@ -241,7 +247,13 @@ fn responses_are_complete_despite_loss_at_the_server() {
     });
     let run = http3(&site).at("/?size=10k").requests(200);
     let run = run.timeout_ms(60_000).run().expect_answers(200);
-    let quic = run.result.recording.quic.as_ref().expect("it is HTTP/3");
+    let quic = run
+        .result
+        .recording
+        .parts
+        .quic
+        .as_ref()
+        .expect("it is HTTP/3");
     assert!(quic.packets_lost > 0, "{}", run.story());
 }
 

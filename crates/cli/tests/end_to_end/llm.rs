@@ -8,7 +8,7 @@ use crate::harness::{Run, Site, load, site, site_with};
 const MS: u64 = 1_000_000;
 
 fn llm<'r>(run: &'r Run<'_>) -> &'r LlmRecording {
-    let llm = run.result.recording.llm.as_ref();
+    let llm = run.result.recording.parts.llm.as_ref();
     llm.unwrap_or_else(|| panic!("{}", run.story()))
 }
 
@@ -66,7 +66,7 @@ fn tokens_of_each_format_are_counted_and_timed() {
             assert!(latency.min_ns() >= Some(109 * MS), "{story}");
             assert_eq!(llm.time_per_token.count(), llm.responses, "{story}");
             assert!(llm.token_gap.count() > 0, "{story}");
-            let events = run.result.recording.events.as_ref();
+            let events = run.result.recording.parts.events.as_ref();
             assert_eq!(events.map(|it| it.unfinished), Some(0), "{story}");
             assert!(run.stdout.contains("\n  First token "), "{story}");
             assert!(run.stdout.contains("\nTokens/sec: "), "{story}");
@@ -167,7 +167,12 @@ fn good_requests_are_those_of_the_servers_log() {
         .run()
         .expect_answers(60);
     let story = run.story();
-    let good = run.result.recording.good.expect("requests are judged");
+    let good = run
+        .result
+        .recording
+        .parts
+        .good
+        .expect("requests are judged");
     drop(run);
     let truth = good_in_log(site, 350 * MS);
     let expected = GoodRecording {
@@ -308,7 +313,12 @@ fn tokens_of_a_fleet_are_those_of_all_agents() {
         (40, 280),
         "{story}"
     );
-    let good = run.result.recording.good.expect("requests are judged");
+    let good = run
+        .result
+        .recording
+        .parts
+        .good
+        .expect("requests are judged");
     assert_eq!((good.good, good.bad), (40, 0), "{story}");
 }
 

@@ -74,7 +74,13 @@ fn each_dialect_is_asked_in_its_own_words() {
                 .run()
                 .expect_answers(40);
             let story = run.story();
-            let llm = run.result.recording.llm.as_ref().expect("tokens are read");
+            let llm = run
+                .result
+                .recording
+                .parts
+                .llm
+                .as_ref()
+                .expect("tokens are read");
             assert_eq!((llm.responses, llm.output_tokens), (40, 240), "{story}");
             assert_eq!(llm.finish.length, 40, "{story}");
             let note = "note: 20 prompts of 5 words (not tokens), with --seed ";
@@ -150,7 +156,7 @@ fn the_printed_file_sends_what_the_command_sends() {
     let file = from_file.folder.file_with("f.jsonl", &printed.stdout);
     let run = load(&from_file).at(target).requests(60);
     let run = run.with(&["--requests", &file, "--events", "llm"]).run();
-    assert!(run.result.recording.llm.is_some());
+    assert!(run.result.recording.parts.llm.is_some());
     drop(run);
     let other = from_file.authority().to_owned();
     let expected: BTreeMap<String, u64> = received(of_command);

@@ -239,8 +239,8 @@ fn a_request_file_with_moments_is_sent_at_them_in_their_order_and_ends_the_run()
         let (window_ns, least_ns) = (result.window.duration_ns, 295_000_000 / speed as u64);
         assert!(window_ns >= least_ns, "{}", run.story());
         assert!(!run.stderr.contains("the log"), "{}", run.stderr);
-        assert_eq!(result.recording.compared_with_log, None);
-        assert_eq!(result.recording.by_name.len(), 2);
+        assert_eq!(result.recording.parts.compared_with_log, None);
+        assert_eq!(result.recording.parts.by_name.len(), 2);
         run.expect_answers(60);
         // One connection keeps the order.
         assert_eq!(numbers(site), (0..60).collect::<Vec<_>>(), "{options:?}");

@@ -41,7 +41,7 @@ pub(crate) fn received(site: Site) -> BTreeMap<String, u64> {
 }
 
 fn named<'r>(run: &'r Run<'_>, name: &str) -> &'r NameRecording {
-    let mut names = run.result.recording.by_name.iter();
+    let mut names = run.result.recording.parts.by_name.iter();
     let found = names.find(|named| named.name == name);
     found.unwrap_or_else(|| panic!("{name}: {}", run.story()))
 }

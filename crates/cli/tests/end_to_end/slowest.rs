@@ -19,7 +19,7 @@ fn the_time_that_the_server_states_is_read_with_every_protocol() {
             .with(protocol)
             .run()
             .expect_answers(200);
-        let breakdown = run.result.recording.breakdown.as_ref();
+        let breakdown = run.result.recording.parts.breakdown.as_ref();
         let breakdown = breakdown.expect("it was asked for");
         let names: Vec<&str> = breakdown
             .server_timing
@@ -57,7 +57,7 @@ fn requests_with_a_trace_are_answered_like_others_with_every_protocol() {
             .with(protocol)
             .run()
             .expect_answers(200);
-        let breakdown = run.result.recording.breakdown.as_ref();
+        let breakdown = run.result.recording.parts.breakdown.as_ref();
         let breakdown = breakdown.expect("it was asked for");
         assert_eq!(breakdown.traced, run.sent(), "{}", run.story());
         let slowest = breakdown.slowest_traced[0]
@@ -78,7 +78,7 @@ fn requests_of_a_script_have_traces_too() {
         .with(&["--traceparent", "1"])
         .run()
         .expect_answers(100);
-    let breakdown = run.result.recording.breakdown.as_ref();
+    let breakdown = run.result.recording.parts.breakdown.as_ref();
     assert_eq!(
         breakdown.map(|it| it.traced),
         Some(run.sent()),

@@ -7,7 +7,7 @@ use crate::harness::{Run, load, site};
 const MS: u64 = 1_000_000;
 
 fn events<'r>(run: &'r Run<'_>) -> &'r EventRecording {
-    let events = run.result.recording.events.as_ref();
+    let events = run.result.recording.parts.events.as_ref();
     events.unwrap_or_else(|| panic!("{}", run.story()))
 }
 

@@ -163,7 +163,7 @@ fn a_converted_trace_is_replayed_with_its_prompts() {
     let run = run.connections(3).run().expect_answers(3);
     let story = run.story();
     assert!(run.result.window.duration_ns >= 100_000_000, "{story}");
-    let llm = run.result.recording.llm.as_ref().expect("tokens");
+    let llm = run.result.recording.parts.llm.as_ref().expect("tokens");
     assert_eq!((llm.responses, llm.output_tokens), (3, 9), "{story}");
     drop(run);
     let recorded = site.stop().recorded;

@@ -61,7 +61,7 @@ fn few() {
 }
 
 fn dropped_by(result: &RunResult) -> u64 {
-    let quic = result.recording.quic.as_ref().expect("it used QUIC");
+    let quic = result.recording.parts.quic.as_ref().expect("it used QUIC");
     quic.datagrams_dropped
 }
 

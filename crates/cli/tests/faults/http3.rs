@@ -640,7 +640,7 @@ fn limited() -> Vec<Row> {
             };
             let (run, _) = run(server, &["-m4", "-n60"]);
             assert_eq!((run.answered(), run.events()), (60, 0), "{}", run.story());
-            let quic = run.result.recording.quic.as_ref();
+            let quic = run.result.recording.parts.quic.as_ref();
             assert_eq!(quic.map(|quic| quic.retries), Some(2));
         }),
         Row::told(

@@ -341,7 +341,7 @@ pub(crate) fn losses() -> Vec<Row> {
              keep; exit $code"
         ),
         |run| {
-            let breakdown = run.result().recording.breakdown.as_ref();
+            let breakdown = run.result().recording.parts.breakdown.as_ref();
             let slowest = Slowest::of(breakdown.expect("it was asked for"));
             let reasons = slowest.expect("there were requests").reasons();
             let (part, share) = reasons[0];

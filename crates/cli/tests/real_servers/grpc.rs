@@ -492,6 +492,7 @@ fn the_messages_of_a_stream_are_timed() {
     for result in each_backend(&[&options[..], &call].concat(), &base) {
         let events = result
             .recording
+            .parts
             .events
             .as_ref()
             .expect("events are measured");

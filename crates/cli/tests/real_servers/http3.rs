@@ -109,7 +109,7 @@ fn packets_and_handshakes_are_those_of_the_connections() {
     let mut connections = 0;
     for result in &results {
         let recording = &result.recording;
-        let quic = recording.quic.as_ref().expect("it used QUIC");
+        let quic = recording.parts.quic.as_ref().expect("it used QUIC");
         let counters = &recording.counters;
         // A thread that starts after the first handshakes of the other may resume their session.
         let handshakes = counters.tls_full + counters.tls_resumed;
@@ -196,7 +196,7 @@ fn packets_that_a_link_has_lost_are_counted_and_their_requests_are_answered() {
         let result = result.unwrap_or_else(|error| panic!("{io}: {error}: {said}"));
         assert_eq!(results::check(&result), Ok(()), "{io}");
         assert_eq!(result.recording.counters.answered, 300, "{io}: {said}");
-        let quic = result.recording.quic.as_ref().expect("it used QUIC");
+        let quic = result.recording.parts.quic.as_ref().expect("it used QUIC");
         // Each request needs a packet, and one in ten is lost.
         assert!(quic.packets_lost >= 20, "{io}: {quic:?}");
         assert!(quic.packets_lost < quic.packets_sent / 2, "{io}: {quic:?}");

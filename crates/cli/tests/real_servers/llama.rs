@@ -102,7 +102,12 @@ impl Llama {
 }
 
 fn llm(result: &RunResult) -> &LlmRecording {
-    let llm = result.recording.llm.as_ref().expect("events are measured");
+    let llm = result
+        .recording
+        .parts
+        .llm
+        .as_ref()
+        .expect("events are measured");
     assert_eq!(result.recording.errors.iter().count(), 0);
     assert_eq!(
         result.recording.statuses.iter().collect::<Vec<_>>(),
@@ -155,6 +160,7 @@ fn tokens_are_those_that_llama_cpp_counted() {
             assert!(llm.without_tokens < REQUESTS / 2, "{story}");
             let events = result
                 .recording
+                .parts
                 .events
                 .as_ref()
                 .expect("events are measured");
@@ -206,7 +212,7 @@ fn a_request_that_llama_cpp_refuses_is_not_a_stream() {
         let result = run(io, &arguments, &url);
         let recording = &result.recording;
         assert_eq!(recording.statuses.iter().collect::<Vec<_>>(), [(400, 5)]);
-        let responses = recording.llm.as_ref().map(|llm| llm.responses);
+        let responses = recording.parts.llm.as_ref().map(|llm| llm.responses);
         assert_eq!(responses, Some(0));
     }
 }

@@ -621,7 +621,7 @@ fn the_times_that_nginx_states_are_read_from_the_line_in_the_documents() {
     ] {
         let result = run("epoll", &["--server-timing"], &nginx.url(path));
         let answered = result.recording.counters.answered;
-        let breakdown = result.recording.breakdown.expect("it was asked for");
+        let breakdown = result.recording.parts.breakdown.expect("it was asked for");
         let names: Vec<&str> = breakdown
             .server_timing
             .iter()

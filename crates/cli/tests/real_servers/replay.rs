@@ -117,7 +117,7 @@ fn replay_combined(log: &str, sent: &[String], missing: u64) {
             responses: REQUESTS,
             other_status: missing,
         };
-        assert_eq!(result.recording.compared_with_log, Some(compared));
+        assert_eq!(result.recording.parts.compared_with_log, Some(compared));
     }
 }
 

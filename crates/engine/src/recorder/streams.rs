@@ -39,7 +39,7 @@ impl Recorder {
             true => events.due_ns,
             false => events.sent_ns,
         };
-        let Some(recording) = &mut self.recording.events else {
+        let Some(recording) = &mut self.recording.parts.events else {
             return;
         };
         if events.last_ns == 0 && is_measured {
@@ -64,7 +64,7 @@ impl Recorder {
     /// A streaming response is complete. `is_unfinished` if its end marker is missing.
     pub(crate) fn stream_ended(&mut self, due_ns: u64, total: &StreamTotal, is_unfinished: bool) {
         let is_measured = self.measures(due_ns);
-        let Some(recording) = &mut self.recording.events else {
+        let Some(recording) = &mut self.recording.parts.events else {
             return;
         };
         recording.has_end_marker |= total.has_end_marker;
@@ -84,7 +84,7 @@ impl Recorder {
             true => tokens.due_ns,
             false => tokens.sent_ns,
         };
-        let Some(recording) = &mut self.recording.llm else {
+        let Some(recording) = &mut self.recording.parts.llm else {
             return;
         };
         let took_ns = at_ns.saturating_sub(from_ns);
@@ -118,7 +118,7 @@ impl Recorder {
     ) {
         let is_measured = self.measures(due_ns);
         let is_in_window = self.is_in_window(at_ns);
-        let Some(recording) = &mut self.recording.llm else {
+        let Some(recording) = &mut self.recording.parts.llm else {
             return;
         };
         if stream.has_error {
@@ -172,7 +172,7 @@ impl Recorder {
     /// event arrived at `last_ns`; 0 if there was none.
     pub(crate) fn stream_is_open(&mut self, last_ns: u64, now_ns: u64) {
         let is_in_window = self.measures(now_ns);
-        if let Some(recording) = &mut self.recording.events
+        if let Some(recording) = &mut self.recording.parts.events
             && is_in_window
             && last_ns > 0
         {
@@ -184,14 +184,14 @@ impl Recorder {
     /// Requests waited this long for their first event, and longer, for which they were not
     /// observed: they were given up, or the window has ended.
     pub(super) fn no_event(&mut self, requests: u64, age_ns: u64) {
-        if let Some(recording) = &mut self.recording.events {
+        if let Some(recording) = &mut self.recording.parts.events {
             recording.waiting.record_n(age_ns, requests);
         }
     }
 
     /// As [`Self::no_event`], for the first event with tokens.
     pub(super) fn no_token(&mut self, requests: u64, age_ns: u64) {
-        if let Some(recording) = &mut self.recording.llm {
+        if let Some(recording) = &mut self.recording.parts.llm {
             recording.waiting.record_n(age_ns, requests);
         }
     }
@@ -248,7 +248,7 @@ impl Recorder {
         status: u16,
         completed_ns: u64,
     ) {
-        if let (Some(limits), Some(counted)) = (&self.good, &mut self.recording.good) {
+        if let (Some(limits), Some(counted)) = (&self.good, &mut self.recording.parts.good) {
             let from_ns = if self.open {
                 exchange.due_ns
             } else {
@@ -256,7 +256,7 @@ impl Recorder {
             };
             let is_measured = exchange.due_ns >= self.start_ns;
             let is_in_window = completed_ns >= self.start_ns && !self.is_over;
-            let events = self.recording.events.as_ref();
+            let events = self.recording.parts.events.as_ref();
             let is_cut_off = tokens.is_without_end && events.is_some_and(|it| it.has_end_marker);
             let is_met = status < 400 && limits.are_met(from_ns, completed_ns, tokens);
             if is_met && !is_cut_off {
@@ -275,7 +275,7 @@ impl Recorder {
         requests: u64,
         age_ns: u64,
     ) {
-        if let (Some(limits), Some(counted)) = (&self.good, &mut self.recording.good) {
+        if let (Some(limits), Some(counted)) = (&self.good, &mut self.recording.parts.good) {
             // Nothing has come for a request that was not sent, so it does not matter since when.
             let (from_ns, tokens) = exchange.map_or_else(Default::default, |(it, tokens)| {
                 (if self.open { it.due_ns } else { it.sent_ns }, *tokens)

@@ -23,7 +23,11 @@ fn with_traces(one_in: u32) -> Simulation {
 }
 
 fn breakdown(run: &Run) -> &BreakdownRecording {
-    run.recording.breakdown.as_ref().expect("it was asked for")
+    run.recording
+        .parts
+        .breakdown
+        .as_ref()
+        .expect("it was asked for")
 }
 
 fn all(run: &Run) -> BreakdownRange {
@@ -34,7 +38,7 @@ fn all(run: &Run) -> BreakdownRange {
 #[test]
 fn a_run_that_does_not_ask_for_it_has_none() {
     let run = Simulation::new().run(HttpPeer::new(|_| Reply::after(MS, timed("total;dur=1"))));
-    assert_eq!(run.recording.breakdown, None);
+    assert_eq!(run.recording.parts.breakdown, None);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn a_request_takes_exactly_one_round_trip_and_a_handshake_another_one() {
             (Some(ROUND_TRIP_NS), Some(ROUND_TRIP_NS))
         );
         assert_eq!(recording.phases.tls.count(), 8);
-        let quic = recording.quic.as_ref().expect("it is QUIC");
+        let quic = recording.parts.quic.as_ref().expect("it is QUIC");
         assert_eq!(
             range(&quic.min_rtt),
             (Some(ROUND_TRIP_NS), Some(ROUND_TRIP_NS))
@@ -115,7 +115,7 @@ fn the_time_of_the_server_is_in_the_latency_and_not_in_the_round_trip() {
     let run = run(simulation(), 1, QuicServer::new(|_| Reply::After(7 * MS)));
     run.assert_no_errors();
     assert_eq!(range(run.service_time()), (Some(27 * MS), Some(27 * MS)));
-    let quic = run.ended.recording.quic.as_ref().expect("it is QUIC");
+    let quic = run.ended.recording.parts.quic.as_ref().expect("it is QUIC");
     assert_near(quic.min_rtt.max_ns(), ROUND_TRIP_NS);
 }
 
@@ -154,7 +154,10 @@ fn retry_costs_the_handshake_a_round_trip() {
         range(&recording.phases.tls),
         (Some(2 * ROUND_TRIP_NS), Some(2 * ROUND_TRIP_NS))
     );
-    assert_eq!(recording.quic.as_ref().map(|quic| quic.retries), Some(3));
+    assert_eq!(
+        recording.parts.quic.as_ref().map(|quic| quic.retries),
+        Some(3)
+    );
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn a_lost_request_with_others_behind_it_costs_nine_eighths_of_a_round_trip() {
     // RFC 9002 section 6.1.2.
     let noticed_ns = ROUND_TRIP_NS * 9 / 8;
     assert_near(run.service_time().max_ns(), noticed_ns + ROUND_TRIP_NS);
-    let quic = run.ended.recording.quic.as_ref().expect("it is QUIC");
+    let quic = run.ended.recording.parts.quic.as_ref().expect("it is QUIC");
     assert_eq!((quic.packets_lost, quic.congestion_events), (1, 1));
     assert_eq!(run.ended.recording.counters.due, 1_000);
 }

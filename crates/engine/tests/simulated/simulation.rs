@@ -442,7 +442,7 @@ fn check_consistency(recording: &Recording, is_open: bool, batch_latency: bool) 
         unanswered,
         intervals,
         lags,
-        events,
+        parts: results::Parts { events, .. },
         ..
     } = recording;
     let found = counters.answered + errors.exchanges() + counters.in_flight;

@@ -352,15 +352,30 @@ fn connections_move_when_the_addresses_of_a_name_change() {
         let recording = &run.0.recording;
         assert_eq!(recording.errors.events(), 0, "{:?}", recording.errors);
         assert_eq!(recording.counters.reconnects, 0);
-        let labels: Vec<&str> = recording.by_address.iter().map(|it| &*it.name).collect();
+        let labels: Vec<&str> = recording
+            .parts
+            .by_address
+            .iter()
+            .map(|it| &*it.name)
+            .collect();
         assert_eq!(labels, ["127.0.0.1:80", "127.0.0.2:80", "127.0.0.3:80"]);
-        let answered: u64 = recording.by_address.iter().map(|it| it.answered).sum();
+        let answered: u64 = recording
+            .parts
+            .by_address
+            .iter()
+            .map(|it| it.answered)
+            .sum();
         assert_eq!(answered, recording.counters.answered);
-        let responses: u64 = recording.by_address.iter().map(|it| it.responses()).sum();
+        let responses: u64 = recording
+            .parts
+            .by_address
+            .iter()
+            .map(|it| it.responses())
+            .sum();
         assert_eq!(responses, recording.counters.responses());
-        let bytes: u64 = recording.by_address.iter().map(|it| it.bytes).sum();
+        let bytes: u64 = recording.parts.by_address.iter().map(|it| it.bytes).sum();
         assert_eq!(bytes, recording.counters.bytes);
-        assert!(recording.by_address[0].answered < 110);
-        assert!(recording.by_address.iter().all(|it| it.answered > 0));
+        assert!(recording.parts.by_address[0].answered < 110);
+        assert!(recording.parts.by_address.iter().all(|it| it.answered > 0));
     }
 }

@@ -33,7 +33,7 @@ const EXEMPLARS_MAX: usize = 20;
 /// The slowest requests of a run that have a trace. Its window started then, in nanoseconds since
 /// 1970.
 pub(super) fn exemplars(recording: &Recording, start_unix_ns: u64) -> Vec<Exemplar> {
-    let breakdown = recording.breakdown.iter();
+    let breakdown = recording.parts.breakdown.iter();
     let traced = breakdown.flat_map(|it| it.slowest_traced.iter().take(EXEMPLARS_MAX));
     let exemplar = |request: &SlowRequest| {
         let TraceId(trace) = request.trace_id?;
@@ -249,7 +249,10 @@ mod tests {
             });
         }
         let recording = Recording {
-            breakdown: Some(breakdown),
+            parts: results::Parts {
+                breakdown: Some(breakdown),
+                ..results::Parts::default()
+            },
             ..Recording::new()
         };
         let found = exemplars(&recording, 1_000);

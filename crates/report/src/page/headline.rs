@@ -51,7 +51,7 @@ fn of_result(result: &RunResult) -> String {
     }
     if counters.responses() == 0 {
         let window = duration_ns(result.window.duration_ns);
-        return match &result.recording.events {
+        return match &result.recording.parts.events {
             Some(events) if events.arrived > 0 => format!(
                 "{} events/s, but no stream was complete in {window}",
                 number(result.per_sec(events.arrived))
@@ -74,7 +74,7 @@ fn speed_of(result: &RunResult) -> String {
         Some(cells::measured(Some(known), |value| show(name, value)).text)
     };
     let first_token = || {
-        let tokens = result.recording.llm.as_ref()?;
+        let tokens = result.recording.parts.llm.as_ref()?;
         let percent = percentile_with_enough(tokens.first_token.count())?;
         let time = shown(&metric::percentile("first_token", percent))?;
         Some(format!("{} first token {time}", words::percentile(percent)))

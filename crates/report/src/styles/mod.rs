@@ -112,7 +112,7 @@ pub(crate) fn render(
 /// The totals, and the tables below them.
 fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) -> io::Result<()> {
     totals::write(result, output)?;
-    match result.recording.llm {
+    match result.recording.parts.llm {
         None => events::write(result, output)?,
         // An event is a token, a part of one, or several.
         Some(_) => llm::write(result, output)?,

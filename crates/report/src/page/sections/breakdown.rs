@@ -10,7 +10,7 @@ use crate::profile;
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = Vec::new();
     for (group, recording) in runs.recordings() {
-        if let Some(slowest) = recording.breakdown.as_ref().and_then(Slowest::of) {
+        if let Some(slowest) = recording.parts.breakdown.as_ref().and_then(Slowest::of) {
             let sentence = words::sentence(&slowest.sentence());
             let text = match group.full_name.as_str() {
                 "" => sentence,

@@ -167,7 +167,7 @@ fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
 fn headline(result: &RunResult, latency: &Histogram) -> String {
     let window = duration_ns(result.window.duration_ns);
     if result.recording.counters.responses() == 0 {
-        return match &result.recording.events {
+        return match &result.recording.parts.events {
             Some(events) if events.arrived > 0 => format!(
                 "{} events/s over {window}; no stream was complete.",
                 number(result.per_sec(events.arrived))

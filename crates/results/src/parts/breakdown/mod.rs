@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::Measurement;
 use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
@@ -403,64 +404,6 @@ impl BreakdownRecording {
         self.server_timing.iter().position(|it| it.name == TOTAL)
     }
 
-    /// Adds the recording of another worker or machine.
-    fn merge(&mut self, other: &Self) {
-        let Self {
-            ranges,
-            slowest,
-            slowest_traced,
-            traced,
-            with_server_timing,
-            server_timing,
-        } = other;
-        let numbers: Vec<Option<usize>> = server_timing
-            .iter()
-            .map(|it| self.metric(it.name.as_bytes()))
-            .collect();
-        for (number, it) in numbers.iter().zip(server_timing) {
-            if let Some(number) = number {
-                self.server_timing[*number].times.merge(&it.times);
-            }
-        }
-        for range in ranges {
-            match self
-                .ranges
-                .binary_search_by_key(&range.latency_ns, |it| it.latency_ns)
-            {
-                Ok(at) => self.ranges[at].merge(range, &numbers),
-                Err(at) => {
-                    let mut new = BreakdownRange {
-                        latency_ns: range.latency_ns,
-                        ..BreakdownRange::default()
-                    };
-                    new.merge(range, &numbers);
-                    self.ranges.insert(at, new);
-                }
-            }
-        }
-        let lists = [
-            (&mut self.slowest, slowest),
-            (&mut self.slowest_traced, slowest_traced),
-        ];
-        for (mine, theirs) in lists {
-            for request in theirs {
-                let mut times = ServerTimes::default();
-                for (metric, time_ns) in request.server_timing_ns.iter() {
-                    if let Some(Some(number)) = numbers.get(metric) {
-                        times.set(*number, time_ns);
-                    }
-                }
-                let request = SlowRequest {
-                    server_timing_ns: times,
-                    ..*request
-                };
-                list(mine, &request);
-            }
-        }
-        self.traced += traced;
-        self.with_server_timing += with_server_timing;
-    }
-
     /// Requests in all ranges.
     #[must_use]
     pub fn requests(&self) -> u64 {
@@ -524,11 +467,6 @@ impl BreakdownRecording {
             taken += below.requests;
             at -= 1;
         }
-    }
-
-    /// All of its histograms.
-    pub(crate) fn histograms_mut(&mut self) -> impl Iterator<Item = &mut Histogram> {
-        self.server_timing.iter_mut().map(|it| &mut it.times)
     }
 }
 
@@ -724,16 +662,75 @@ fn range_start_ns(end_ns: u64) -> u64 {
     }
 }
 
-/// Adds the breakdown of another worker or machine, where a run has one.
-pub(crate) fn merge(mine: &mut Option<BreakdownRecording>, other: Option<&BreakdownRecording>) {
-    if let Some(other) = other {
-        mine.get_or_insert_default().merge(other);
+impl Measurement for BreakdownRecording {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            ranges,
+            slowest,
+            slowest_traced,
+            traced,
+            with_server_timing,
+            server_timing,
+        } = other;
+        let numbers: Vec<Option<usize>> = server_timing
+            .iter()
+            .map(|it| self.metric(it.name.as_bytes()))
+            .collect();
+        for (number, it) in numbers.iter().zip(server_timing) {
+            if let Some(number) = number {
+                self.server_timing[*number].times.merge(&it.times);
+            }
+        }
+        for range in ranges {
+            match self
+                .ranges
+                .binary_search_by_key(&range.latency_ns, |it| it.latency_ns)
+            {
+                Ok(at) => self.ranges[at].merge(range, &numbers),
+                Err(at) => {
+                    let mut new = BreakdownRange {
+                        latency_ns: range.latency_ns,
+                        ..BreakdownRange::default()
+                    };
+                    new.merge(range, &numbers);
+                    self.ranges.insert(at, new);
+                }
+            }
+        }
+        let lists = [
+            (&mut self.slowest, slowest),
+            (&mut self.slowest_traced, slowest_traced),
+        ];
+        for (mine, theirs) in lists {
+            for request in theirs {
+                let mut times = ServerTimes::default();
+                for (metric, time_ns) in request.server_timing_ns.iter() {
+                    if let Some(Some(number)) = numbers.get(metric) {
+                        times.set(*number, time_ns);
+                    }
+                }
+                let request = SlowRequest {
+                    server_timing_ns: times,
+                    ..*request
+                };
+                list(mine, &request);
+            }
+        }
+        self.traced += traced;
+        self.with_server_timing += with_server_timing;
+    }
+
+    fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
+        self.server_timing
+            .iter_mut()
+            .map(|it| &mut it.times)
+            .collect()
     }
 }
 
 /// Checks that sums, lists and counts agree.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
-    let Some(breakdown) = &result.recording.breakdown else {
+    let Some(breakdown) = &result.recording.parts.breakdown else {
         return Ok(());
     };
     let mut before_ns = None;

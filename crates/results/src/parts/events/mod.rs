@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Measurement;
 use crate::{ErrorKind, Histogram, RunResult};
 
 /// The events of streaming responses, which are those with a status of 2xx. Only requests of the
@@ -45,8 +46,31 @@ pub struct EventRecording {
 }
 
 impl EventRecording {
-    /// Adds the recording of another worker or machine.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Streams that were cut off: they ended without the end marker. If the default marker is in no
+    /// stream of the run, the server does not use it, and 0 were.
+    #[must_use]
+    pub fn cut_off(&self) -> u64 {
+        let is_used = self.has_end_marker || self.unfinished < self.streams;
+        if is_used { self.unfinished } else { 0 }
+    }
+
+    /// Measured times to the first event and lower bounds together, as reports show them.
+    #[must_use]
+    pub fn first_event_with_bounds(&self) -> Histogram {
+        let mut all = self.first_event.clone();
+        all.merge(&self.waiting);
+        all
+    }
+
+    /// Events per complete response; `None` without one.
+    #[must_use]
+    pub fn per_response_mean(&self) -> Option<f64> {
+        (!self.per_response.is_empty()).then(|| self.per_response.mean_ns())
+    }
+}
+
+impl Measurement for EventRecording {
+    fn merge(&mut self, other: &Self) {
         let Self {
             arrived,
             streams,
@@ -71,40 +95,21 @@ impl EventRecording {
         self.per_response.merge(per_response);
     }
 
-    /// Streams that were cut off: they ended without the end marker. If the default marker is in no
-    /// stream of the run, the server does not use it, and 0 were.
-    #[must_use]
-    pub fn cut_off(&self) -> u64 {
-        let is_used = self.has_end_marker || self.unfinished < self.streams;
-        if is_used { self.unfinished } else { 0 }
-    }
-
-    /// Measured times to the first event and lower bounds together, as reports show them.
-    #[must_use]
-    pub fn first_event_with_bounds(&self) -> Histogram {
-        let mut all = self.first_event.clone();
-        all.merge(&self.waiting);
-        all
-    }
-
-    /// Events per complete response; `None` without one.
-    #[must_use]
-    pub fn per_response_mean(&self) -> Option<f64> {
-        (!self.per_response.is_empty()).then(|| self.per_response.mean_ns())
-    }
-}
-
-/// Adds recordings of events, where a run has them.
-pub(crate) fn merge(mine: &mut Option<EventRecording>, other: Option<&EventRecording>) {
-    if let Some(other) = other {
-        mine.get_or_insert_default().merge(other);
+    fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
+        vec![
+            &mut self.first_event,
+            &mut self.waiting,
+            &mut self.gap,
+            &mut self.since_last_event,
+            &mut self.per_response,
+        ]
     }
 }
 
 /// Checks that counts and samples of events agree.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
     let recording = &result.recording;
-    let Some(events) = &recording.events else {
+    let Some(events) = &recording.parts.events else {
         return Ok(());
     };
     let counters = &recording.counters;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::RunResult;
+use super::Measurement;
 use crate::counters::is_zero;
+use crate::{Histogram, RunResult};
 
 /// The requests of the window by whether they met all limits of the plan ([`plan::GoodSpec`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +83,9 @@ impl GoodRecording {
                 .saturating_sub(earlier.ended_without_end),
         }
     }
+}
 
+impl Measurement for GoodRecording {
     fn merge(&mut self, more: &Self) {
         let Self {
             good,
@@ -106,18 +109,15 @@ impl GoodRecording {
             *mine = mine.saturating_add(*ended);
         }
     }
-}
 
-/// Adds recordings of good requests, where a run has them.
-pub(crate) fn merge(mine: &mut Option<GoodRecording>, other: Option<&GoodRecording>) {
-    if let Some(other) = other {
-        mine.get_or_insert_default().merge(other);
+    fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
+        Vec::new()
     }
 }
 
 /// Checks that each request of the window was judged once.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
-    let Some(good) = &result.recording.good else {
+    let Some(good) = &result.recording.parts.good else {
         return Ok(());
     };
     let counters = &result.recording.counters;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Measurement;
 use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
@@ -128,67 +129,6 @@ impl FinishCounts {
 }
 
 impl LlmRecording {
-    /// Adds the recording of another worker or machine.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        let Self {
-            first_token,
-            waiting,
-            first_text,
-            token_gap,
-            time_per_token,
-            output_per_response,
-            input_per_response,
-            responses,
-            counted_as_events,
-            without_tokens,
-            finish,
-            errors,
-            malformed_events,
-            output_tokens,
-            input_tokens,
-            cached_tokens,
-            reasoning_tokens,
-            token_events,
-            open_token_events,
-        } = other;
-        self.first_token.merge(first_token);
-        self.waiting.merge(waiting);
-        self.first_text.merge(first_text);
-        self.token_gap.merge(token_gap);
-        self.time_per_token.merge(time_per_token);
-        self.output_per_response.merge(output_per_response);
-        self.input_per_response.merge(input_per_response);
-        self.finish.merge(finish);
-        for (mine, theirs) in [
-            (&mut self.responses, responses),
-            (&mut self.counted_as_events, counted_as_events),
-            (&mut self.without_tokens, without_tokens),
-            (&mut self.errors, errors),
-            (&mut self.malformed_events, malformed_events),
-            (&mut self.output_tokens, output_tokens),
-            (&mut self.input_tokens, input_tokens),
-            (&mut self.cached_tokens, cached_tokens),
-            (&mut self.reasoning_tokens, reasoning_tokens),
-            (&mut self.token_events, token_events),
-            (&mut self.open_token_events, open_token_events),
-        ] {
-            *mine = mine.saturating_add(*theirs);
-        }
-    }
-
-    /// Its histograms.
-    pub(crate) fn histograms_mut(&mut self) -> [&mut Histogram; 7] {
-        [
-            &mut self.first_token,
-            &mut self.waiting,
-            &mut self.first_text,
-            &mut self.token_gap,
-            &mut self.time_per_token,
-            &mut self.output_per_response,
-            &mut self.input_per_response,
-        ]
-    }
-
     /// Measured times to the first token and lower bounds together, as reports show them.
     #[must_use]
     pub fn first_token_with_bounds(&self) -> Histogram {
@@ -239,19 +179,73 @@ fn mean(numbers: &Histogram) -> Option<f64> {
     (!numbers.is_empty()).then(|| numbers.mean_ns())
 }
 
-/// Adds recordings of tokens, where a run has them.
-pub(crate) fn merge(mine: &mut Option<LlmRecording>, other: Option<&LlmRecording>) {
-    if let Some(other) = other {
-        mine.get_or_insert_default().merge(other);
+impl Measurement for LlmRecording {
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            first_token,
+            waiting,
+            first_text,
+            token_gap,
+            time_per_token,
+            output_per_response,
+            input_per_response,
+            responses,
+            counted_as_events,
+            without_tokens,
+            finish,
+            errors,
+            malformed_events,
+            output_tokens,
+            input_tokens,
+            cached_tokens,
+            reasoning_tokens,
+            token_events,
+            open_token_events,
+        } = other;
+        self.first_token.merge(first_token);
+        self.waiting.merge(waiting);
+        self.first_text.merge(first_text);
+        self.token_gap.merge(token_gap);
+        self.time_per_token.merge(time_per_token);
+        self.output_per_response.merge(output_per_response);
+        self.input_per_response.merge(input_per_response);
+        self.finish.merge(finish);
+        for (mine, theirs) in [
+            (&mut self.responses, responses),
+            (&mut self.counted_as_events, counted_as_events),
+            (&mut self.without_tokens, without_tokens),
+            (&mut self.errors, errors),
+            (&mut self.malformed_events, malformed_events),
+            (&mut self.output_tokens, output_tokens),
+            (&mut self.input_tokens, input_tokens),
+            (&mut self.cached_tokens, cached_tokens),
+            (&mut self.reasoning_tokens, reasoning_tokens),
+            (&mut self.token_events, token_events),
+            (&mut self.open_token_events, open_token_events),
+        ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+
+    fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
+        vec![
+            &mut self.first_token,
+            &mut self.waiting,
+            &mut self.first_text,
+            &mut self.token_gap,
+            &mut self.time_per_token,
+            &mut self.output_per_response,
+            &mut self.input_per_response,
+        ]
     }
 }
 
 /// Checks that counts and samples of tokens agree.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
-    let Some(llm) = &result.recording.llm else {
+    let Some(llm) = &result.recording.parts.llm else {
         return Ok(());
     };
-    let Some(events) = &result.recording.events else {
+    let Some(events) = &result.recording.parts.events else {
         return Err("tokens: there are tokens without events".to_owned());
     };
     let finished = llm.finish.all().iter().map(|(_, count)| count).sum();

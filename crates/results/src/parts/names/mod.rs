@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Part;
 use crate::counters::is_zero;
 use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses};
 
@@ -57,7 +58,7 @@ impl NameRecording {
     }
 
     /// Adds the recording of another worker or machine.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         let Self {
             name: _,
             connections_opened,
@@ -131,26 +132,39 @@ impl NameRecording {
     }
 }
 
-/// Adds recordings by name.
-pub(crate) fn merge(mine: &mut Vec<NameRecording>, others: &[NameRecording]) {
-    for (at, other) in others.iter().enumerate() {
-        // Workers have the same names in the same order.
-        let is_same = mine.get(at).is_some_and(|known| known.name == other.name);
-        let found = match is_same {
-            true => Some(at),
-            false => mine.iter().position(|known| known.name == other.name),
-        };
-        match found {
-            Some(at) => mine[at].merge(other),
-            None => mine.push(other.clone()),
+impl Part for Vec<NameRecording> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (at, other) in other.iter().enumerate() {
+            // Workers have the same names in the same order.
+            let is_same = self.get(at).is_some_and(|known| known.name == other.name);
+            let found = if is_same {
+                Some(at)
+            } else {
+                self.iter().position(|known| known.name == other.name)
+            };
+            match found {
+                Some(at) => self[at].merge(other),
+                None => self.push(other.clone()),
+            }
         }
+    }
+
+    fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
+        let names = self.iter_mut();
+        names
+            .flat_map(|of| [&mut of.latency, &mut of.unanswered])
+            .collect()
     }
 }
 
 impl RunResult {
     /// The names of requests; empty if they have none.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let named = self.recording.by_name.iter();
+        let named = self.recording.parts.by_name.iter();
         named.map(|recording| recording.name.as_str())
     }
 
@@ -158,33 +172,27 @@ impl RunResult {
     /// has it.
     #[must_use]
     pub fn of_name(&self, name: &str) -> Option<Self> {
-        let named = self.recording.by_name.iter();
+        let named = self.recording.parts.by_name.iter();
         let recording = named.into_iter().find(|recording| recording.name == name)?;
         Some(Self {
             schema_version: self.schema_version,
-            plan: self.plan.clone(),
             environment: self.environment.clone(),
-            window: self.window,
             backend: self.backend.clone(),
             recording: recording.as_recording(self.plan.pacing.is_open()),
             generator: self.generator.clone(),
-            telemetry: None,
-            profile: None,
-            warnings: Vec::new(),
-            agents: Vec::new(),
-            places: Vec::new(),
+            ..Self::new(self.plan.clone(), self.window)
         })
     }
 }
 
-/// Checks that the requests of all names together are those of the run, and that those of each name
-/// are counted once. The same holds for addresses.
+/// Checks the requests of all names and those to all addresses.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
-    let recording = &result.recording;
-    check_parts(result, &recording.by_name)?;
-    check_parts(result, &recording.by_address)
+    check_parts(result, &result.recording.parts.by_name)?;
+    check_parts(result, &result.recording.parts.by_address)
 }
 
+/// Checks that the requests of all names, or to all addresses, together are those of the run, and
+/// that those of each are counted once.
 fn check_parts(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
     let recording = &result.recording;
     if names.is_empty() {

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Measurement;
 use crate::{Histogram, RunResult};
 
 /// The packets of all QUIC connections (HTTP/3) within the window. A connection counts when it is
@@ -59,8 +60,32 @@ pub struct QuicRecording {
 }
 
 impl QuicRecording {
-    /// Adds the recording of another worker or machine.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    /// Datagrams that arrived, dropped ones included.
+    #[must_use]
+    pub fn datagrams_arrived(&self) -> u64 {
+        self.datagrams_received
+            .saturating_add(self.datagrams_dropped)
+    }
+
+    /// Mean number of datagrams in a batch that was sent; `None` without any.
+    #[must_use]
+    pub fn datagrams_per_batch_sent(&self) -> Option<f64> {
+        mean(self.datagrams_sent, self.batches_sent)
+    }
+
+    /// Mean number of datagrams in a batch that was received; `None` without any.
+    #[must_use]
+    pub fn datagrams_per_batch_received(&self) -> Option<f64> {
+        mean(self.datagrams_received, self.batches_received)
+    }
+}
+
+fn mean(total: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| total as f64 / count as f64)
+}
+
+impl Measurement for QuicRecording {
+    fn merge(&mut self, other: &Self) {
         let Self {
             retries,
             early_accepted,
@@ -103,49 +128,19 @@ impl QuicRecording {
         self.mtu.merge(mtu);
     }
 
-    /// Datagrams that arrived, dropped ones included.
-    #[must_use]
-    pub fn datagrams_arrived(&self) -> u64 {
-        self.datagrams_received
-            .saturating_add(self.datagrams_dropped)
-    }
-
-    pub(crate) fn histograms_mut(&mut self) -> [&mut Histogram; 4] {
-        [
+    fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
+        vec![
             &mut self.rtt,
             &mut self.min_rtt,
             &mut self.cwnd,
             &mut self.mtu,
         ]
     }
-
-    /// Mean number of datagrams in a batch that was sent; `None` without any.
-    #[must_use]
-    pub fn datagrams_per_batch_sent(&self) -> Option<f64> {
-        mean(self.datagrams_sent, self.batches_sent)
-    }
-
-    /// Mean number of datagrams in a batch that was received; `None` without any.
-    #[must_use]
-    pub fn datagrams_per_batch_received(&self) -> Option<f64> {
-        mean(self.datagrams_received, self.batches_received)
-    }
-}
-
-fn mean(total: u64, count: u64) -> Option<f64> {
-    (count > 0).then(|| total as f64 / count as f64)
-}
-
-/// Adds the packets of another worker or machine, where a run has any.
-pub(crate) fn merge(mine: &mut Option<QuicRecording>, other: Option<&QuicRecording>) {
-    if let Some(other) = other {
-        mine.get_or_insert_default().merge(other);
-    }
 }
 
 /// Checks that counts and samples of packets agree.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
-    let Some(quic) = &result.recording.quic else {
+    let Some(quic) = &result.recording.parts.quic else {
         return Ok(());
     };
     let connections = quic.rtt.count();
