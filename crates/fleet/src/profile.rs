@@ -89,7 +89,7 @@ impl FleetSpans {
         let sampled_ns = samples.clock_bound_ns.unwrap_or_default();
         samples.clock_bound_ns = Some(sampled_ns.saturating_add(self.bound_ns));
         let breakdown = result.recording.parts.breakdown.as_ref();
-        let slow_from_ns = breakdown.and_then(judging::slowest_from_ns);
+        let slow_from_ns = breakdown.and_then(results::parts::breakdown::slowest_from_ns);
         let slow = self.spans.slowest(slow_from_ns.unwrap_or(u64::MAX));
         let window = &result.window;
         let start_ns = start_ns.saturating_add(window.warmup_ns);

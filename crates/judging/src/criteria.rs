@@ -442,7 +442,7 @@ impl Criterion {
         if self.needs_a_rate() && !result.plan.pacing.is_open() {
             return Err(sentences::NO_RATE.to_owned());
         }
-        let not_measured = || sentences::not_measured(metric, result).to_owned();
+        let not_measured = || metric.needs().missing(result).to_owned();
         let known = metric.of(result).ok_or_else(not_measured)?;
         let text = self.text_beside_limit(known.value);
         let has_success = result.has_success();

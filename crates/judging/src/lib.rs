@@ -15,7 +15,6 @@ mod relative;
 mod remedy;
 pub mod sentences;
 mod settling;
-mod slowest;
 pub mod story;
 mod verdict;
 mod warnings;
@@ -24,7 +23,6 @@ pub use criteria::{Criterion, CriterionError, Judgement, Purpose};
 pub use percentiles::{LowerBounds, ThinPercentiles};
 pub use profile::profile;
 pub use relative::RelativeToLimit;
-pub use slowest::{Part, PartTime, Slowest, slowest_from_ns};
 pub use verdict::verdict;
 pub use warnings::warnings;
 

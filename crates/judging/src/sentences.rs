@@ -4,10 +4,9 @@
 use std::fmt;
 
 use plan::readable::{count, counted, decimal, list, percent, time_ns};
-use results::metric::Needs;
 use results::{
-    Attribution, Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, SlowStart, Standstill,
-    Symptom, Verdict, Warning,
+    Attribution, Finding, OwnShare, RunResult, SAMPLES_ABOVE_MIN, SlowStart, Standstill, Symptom,
+    Verdict, Warning,
 };
 
 use crate::remedy::Remedy;
@@ -741,47 +740,6 @@ pub(crate) const NO_SUCCESS: &str = "no request succeeded, so no condition passe
 
 /// Why a limit on the rate cannot be judged.
 pub(crate) const NO_RATE: &str = "the run had no rate (-R, --stages)";
-
-/// Why a limit cannot be judged: the metric has no value.
-pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str {
-    match metric.needs() {
-        Needs::Requests => "no request was sent",
-        Needs::Responses => "no request was answered",
-        Needs::Rate => "no request was due",
-        Needs::Connections => "no connection was opened",
-        Needs::Proxy => "there was no TLS with a proxy and no tunnel (--proxy)",
-        Needs::Handshakes => "there was no TLS handshake",
-        Needs::Events | Needs::CompleteStreams | Needs::EventGaps | Needs::OpenStreams
-            if result.recording.parts.events.is_none() =>
-        {
-            "events were not measured (--events)"
-        }
-        Needs::Events => "no response had an event",
-        Needs::CompleteStreams => "no stream was complete",
-        Needs::EventGaps => "no response had two events",
-        Needs::OpenStreams => "no stream with an event was open at the end",
-        Needs::Tokens
-        | Needs::CompleteAnswers
-        | Needs::TokenGaps
-        | Needs::Text
-        | Needs::InputTokens
-            if result.recording.parts.llm.is_none() =>
-        {
-            "tokens were not measured (--events llm)"
-        }
-        Needs::Tokens => "no response had a token",
-        Needs::CompleteAnswers => "no response of the model was complete",
-        Needs::TokenGaps => "no response had two events with tokens",
-        Needs::Text => "no response had visible text",
-        Needs::InputTokens => "the server counted no tokens of prompts",
-        Needs::Judged => "no request was judged (--good)",
-        Needs::Quic if result.recording.parts.quic.is_none() => "QUIC was not used (--http3)",
-        Needs::Quic => "no connection of QUIC was complete",
-        Needs::Sockets => "sockets were not watched (--sockets)",
-        Needs::Counter => "this counter of the kernel was not read (--counters)",
-        Needs::Search => "only a search has it",
-    }
-}
 
 /// A condition of `--fail-if` that fails good runs.
 pub(crate) fn fails_good_runs(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plan::RunPlan;
 use results::metric::{self, Statistic, Time};
+use results::parts::llm::{FIRST_TOKEN, TIME_PER_TOKEN};
 use results::snapshot::{Snapshot, Stage};
 use results::{Errors, GoodRecording, Histogram, RunResult, Statuses, Window};
 use serde::{Serialize, Serializer};
@@ -120,7 +121,7 @@ impl RunFigures {
             let name = metric::OUTPUT_TOKENS_PER_SEC.to_owned();
             figures.0.insert(name, per_sec);
         }
-        figures.add_times(Time::Latency, &last.latency);
+        figures.add_times(Time::LATENCY, &last.latency);
         self.before = (statuses.clone(), errors.clone(), *good);
         figures
     }
@@ -133,13 +134,13 @@ impl RunFigures {
         recording.parts.good = snapshot.good;
         self.counted.window.duration_ns = snapshot.elapsed_ns;
         let mut figures = Figures(metric::counts(&self.counted));
-        figures.add_times(Time::Latency, &snapshot.latency);
+        figures.add_times(Time::LATENCY, &snapshot.latency);
         if let Some(tokens) = &snapshot.tokens {
             let per_sec = self.counted.per_sec(tokens.output_tokens);
             let name = metric::OUTPUT_TOKENS_PER_SEC.to_owned();
             figures.0.insert(name, per_sec);
-            figures.add_times(Time::FirstToken, &tokens.first_token);
-            figures.add_times(Time::TimePerToken, &tokens.time_per_token);
+            figures.add_times(FIRST_TOKEN, &tokens.first_token);
+            figures.add_times(TIME_PER_TOKEN, &tokens.time_per_token);
         }
         figures
     }

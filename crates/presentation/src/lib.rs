@@ -24,6 +24,6 @@ pub mod words;
 
 pub use model::{
     Axis, Block, Chart, Column, Figure, FlameBox, FlameGraph, FlameTone, Height, Mark, Marks, Page,
-    Scale, Section, Shown, Side, TableBlock, TableCell, Tone,
+    Scale, Section, Shown, Side, TableBlock, TableCell, TextBlock, Tone,
 };
 pub use unit::Unit;

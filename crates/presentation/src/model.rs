@@ -393,6 +393,15 @@ impl TableBlock {
     }
 }
 
+/// A piece of the text of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TextBlock {
+    /// A line of its own; may be empty.
+    Line(String),
+    /// A table in aligned columns.
+    Table(TableBlock),
+}
+
 /// A column of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Column {

@@ -4,23 +4,16 @@
 #![warn(missing_docs)]
 
 mod aligned;
-mod breakdown;
 pub mod comparison;
 mod correction;
-mod events;
 pub mod exchange;
 pub mod export;
 mod fleet;
-mod good;
 mod hgrm;
 mod hlog;
 mod json;
-mod llm;
-mod names;
 pub mod page;
 pub mod picture;
-mod profile;
-mod quic;
 mod searches;
 mod sequential;
 mod spectrum;
@@ -28,7 +21,6 @@ mod status;
 mod styles;
 pub mod sweep;
 pub mod table;
-mod telemetry;
 pub mod text;
 mod trend;
 

@@ -5,11 +5,9 @@ use judging::{LowerBounds, ThinPercentiles};
 use plan::readable::{count, counted, time_ns};
 use plan::{RunPlan, units};
 use results::metric::{CONNECTS_PER_SEC, HANDSHAKES_PER_SEC};
-use results::{
-    ComparedWithLog, ErrorCount, ErrorKind, Finding, Histogram, Metric, RunResult, Warning,
-};
+use results::{ErrorCount, ErrorKind, Finding, Histogram, Metric, RunResult, Warning, parts};
 
-use crate::{Format, TextOptions, profile, quic, styles, telemetry};
+use crate::{Format, TextOptions, styles};
 
 /// The two lines at the start of a run, as in wrk. A run that is limited only by requests, which
 /// wrk does not have, shows their number instead of the duration.
@@ -41,10 +39,7 @@ pub fn messages(
     let warning = |warning: &Finding<Warning>| format!("warning: {warning}");
     let bounds = lower_bounds(result, format, options).map(|it| it.to_string());
     let thin = thin_percentiles(result, format, options).map(|it| it.to_string());
-    let telemetry = result.telemetry.as_ref().map(telemetry::notes);
-    let profile = result.profile.as_ref();
-    let profile = profile.map(|it| profile::notes(it, result.window.duration_ns));
-    let packets = result.recording.parts.quic.as_ref().map(quic::note);
+    let of_parts = parts::ALL.iter().flat_map(|part| (part.notes)(result));
     let notes = error_notes(result)
         .into_iter()
         .chain(notes.iter().cloned())
@@ -53,12 +48,9 @@ pub fn messages(
         .chain(shared_connections(result))
         .chain(connects(result))
         .chain(handshakes(result))
-        .chain(compared_with_log(result))
         .chain(bounds)
         .chain(thin)
-        .chain(packets)
-        .chain(telemetry.unwrap_or_default())
-        .chain(profile.unwrap_or_default());
+        .chain(of_parts);
     let headlines = headlines.into_iter().map(warning);
     headlines
         .chain(notes.map(|note| format!("note: {note}")))
@@ -107,25 +99,6 @@ fn drained(result: &RunResult) -> Option<String> {
         counted(after, "response"),
         time_ns(drained_ns)
     ))
-}
-
-/// Whether the responses of a replay have the statuses of the log.
-fn compared_with_log(result: &RunResult) -> Option<String> {
-    let ComparedWithLog {
-        responses,
-        other_status,
-    } = result.recording.parts.compared_with_log?;
-    Some(match other_status {
-        0 => format!(
-            "the status of {} is that of the log",
-            counted(responses, "response")
-        ),
-        _ => format!(
-            "the status of {} of {} differs from that in the log",
-            count(other_status),
-            counted(responses, "response")
-        ),
-    })
 }
 
 /// How many connections were opened and how long that took, where this is a part of the load.

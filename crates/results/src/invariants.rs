@@ -1,6 +1,6 @@
 //! Checks that hold for every result; tests apply them to each one.
 
-use crate::{Distribution, ErrorKind, Histogram, Recording, RunResult, Summary};
+use crate::{Distribution, ErrorKind, Histogram, Recording, RunResult, Summary, parts};
 
 /// Checks that a result does not contradict itself: every request sent is counted once, samples and
 /// counts agree, percentiles do not decrease, and no figure is infinite or NaN.
@@ -13,15 +13,9 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     check_schedule(result)?;
     check_series(result)?;
     check_intervals(result)?;
-    crate::parts::names::check(result)?;
-    crate::parts::events::check(result)?;
-    crate::parts::llm::check(result)?;
-    crate::parts::good::check(result)?;
-    crate::parts::quic::check(result)?;
-    crate::parts::breakdown::check(result)?;
-    if let Some(profile) = &result.profile {
-        crate::parts::profile::check(profile)?;
-    }
+    parts::ALL
+        .iter()
+        .try_for_each(|part| (part.check)(result))?;
     crate::fleet::check(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }

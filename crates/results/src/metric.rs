@@ -17,17 +17,22 @@
 //!
 //! `p99` and `max` are short for those of the latency, and `_us` may be left out.
 
+mod needs;
 mod registry;
 
 use std::collections::BTreeMap;
 
+use registry::{attempts, rows};
 use serde::Serialize;
 
+use crate::parts::llm::{FIRST_TOKEN, TIME_PER_TOKEN};
+use crate::parts::telemetry::metrics::{SOCKETS, SocketRow};
 use crate::{ErrorKind, Histogram, Measured, Rates, RunResult, Samples, Summary, nearest};
-use registry::{Getter, ROWS, Row, SOCKETS, SocketRow, answered, attempts};
 
+pub use needs::Needs;
 pub use presentation::Unit;
 pub use registry::Time;
+pub(crate) use registry::{Getter, Row, TimeRow, answered, measured, row};
 
 /// Responses that were complete within the window.
 pub const REQUESTS: &str = "requests";
@@ -106,7 +111,7 @@ impl std::fmt::Display for UnknownMetric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let near = near(&self.0).map_or_else(String::new, |near| format!("did you mean {near}? "));
         let times: Vec<&str> = Time::all().skip(1).map(Time::name).collect();
-        let judged = ROWS.iter().filter(|row| !row.is_of_plan());
+        let judged = rows().filter(|row| !row.is_of_plan());
         let rows: Vec<String> = judged
             .map(|row| [&[row.name], row.aliases].concat().join(" = "))
             .collect();
@@ -132,74 +137,6 @@ pub enum Better {
     Lower,
     /// Neither: the value describes the load or the run.
     Neither,
-}
-
-/// What a run without a value of a metric lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// At least one request.
-    Requests,
-    /// At least one response.
-    Responses,
-    /// A rate, and a request that was due.
-    Rate,
-    /// At least one established connection.
-    Connections,
-    /// TLS with a proxy, or a tunnel through it.
-    Proxy,
-    /// At least one TLS handshake.
-    Handshakes,
-    /// Responses that are split into events.
-    Events,
-    /// Streams of events that were complete.
-    CompleteStreams,
-    /// Streams of at least two events.
-    EventGaps,
-    /// Streams of events that had not ended.
-    OpenStreams,
-    /// Tokens of a language model in a response.
-    Tokens,
-    /// Complete responses of a language model.
-    CompleteAnswers,
-    /// A response of a language model with two events that have tokens.
-    TokenGaps,
-    /// A complete response of a language model with visible text.
-    Text,
-    /// A count of the prompt's tokens by the server.
-    InputTokens,
-    /// A request that was judged (`--good`).
-    Judged,
-    /// At least one connection of QUIC.
-    Quic,
-    /// TCP sockets that were watched.
-    Sockets,
-    /// A counter of the kernel.
-    Counter,
-    /// A search of the highest rate.
-    Search,
-}
-
-impl Needs {
-    /// The heading of the metrics that need this in a list of all metrics.
-    fn topic(self) -> &'static str {
-        match self {
-            Self::Requests | Self::Responses | Self::Rate => "requests",
-            Self::Connections | Self::Proxy | Self::Handshakes => "connections",
-            Self::Events | Self::CompleteStreams | Self::EventGaps | Self::OpenStreams => {
-                "streams of events (--events)"
-            }
-            Self::Tokens
-            | Self::CompleteAnswers
-            | Self::TokenGaps
-            | Self::Text
-            | Self::InputTokens => "tokens of language models (--events llm)",
-            Self::Judged => "good requests (--good)",
-            Self::Quic => "HTTP/3 (--http3)",
-            Self::Sockets => "sockets (--sockets)",
-            Self::Counter => "kernel counters (--counters)",
-            Self::Search => "searches",
-        }
-    }
 }
 
 /// One thing measured in a run. Two are equal if their names are.
@@ -338,7 +275,7 @@ impl Metric {
     /// counter.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let row = ROWS.iter().find(|row| row.name == name);
+        let row = rows().find(|row| row.name == name);
         let known = row.map(Self::of_row).or_else(|| Self::known(name));
         known.unwrap_or_else(|| Self::new(name.to_owned(), Source::Other))
     }
@@ -362,8 +299,8 @@ impl Metric {
     /// The metric of a name or a short name, unless the plan sets it or it is a kernel counter.
     #[must_use]
     pub fn known(name: &str) -> Option<Self> {
-        let mut rows = ROWS.iter().filter(|row| !row.is_of_plan());
-        let row = rows.find(|row| row.name == name || row.aliases.contains(&name));
+        let mut known = rows().filter(|row| !row.is_of_plan());
+        let row = known.find(|row| row.name == name || row.aliases.contains(&name));
         row.map(Self::of_row).or_else(|| Self::of_family(name))
     }
 
@@ -393,7 +330,7 @@ impl Metric {
             let statistic = Statistic::named(rest.strip_suffix("_us").unwrap_or(rest))?;
             Some((time, statistic))
         });
-        let of_latency = || Some((Time::Latency, Statistic::named(name)?));
+        let of_latency = || Some((Time::LATENCY, Statistic::named(name)?));
         let (time, statistic) = of_time.or_else(of_latency)?;
         let source = Source::Time(time, statistic);
         Some(Self::new(statistic.of_time(time), source))
@@ -485,10 +422,14 @@ impl Metric {
             Source::ThreadRate(statistic) if statistic != Statistic::WithinStdevPercent => {
                 return Some(shown.times(load_without_own(result)));
             }
-            Source::Time(Time::Latency | Time::ServiceTime, statistic) => statistic,
+            Source::Time(time, statistic)
+                if [Time::LATENCY, Time::SERVICE_TIME].contains(&time) =>
+            {
+                statistic
+            }
             _ => return Some(shown),
         };
-        let is_latency = matches!(self.source, Source::Time(Time::Latency, _));
+        let is_latency = matches!(self.source, Source::Time(time, _) if time == Time::LATENCY);
         if recording.attribution.shown.is_empty() {
             return Some(shown);
         }
@@ -516,8 +457,8 @@ impl Metric {
     #[must_use]
     pub fn is_of_requests(&self) -> bool {
         match self.source {
-            Source::Row(row) => matches!(row.needs, Needs::Requests | Needs::Responses),
-            Source::Time(time, _) => time == Time::Latency,
+            Source::Row(row) => row.needs.is_of_requests,
+            Source::Time(time, _) => time == Time::LATENCY,
             Source::ErrorKind(_) | Source::Status(_) => true,
             Source::ThreadRate(_) | Source::Socket(_) | Source::Other => false,
         }
@@ -549,10 +490,10 @@ impl Metric {
         match self.source {
             Source::Row(row) => row.needs,
             Source::Time(time, _) => time.needs(),
-            Source::Socket(_) => Needs::Sockets,
-            Source::Other => Needs::Counter,
-            Source::Status(_) => Needs::Responses,
-            Source::ErrorKind(_) | Source::ThreadRate(_) => Needs::Requests,
+            Source::Socket(_) => Needs::SOCKETS,
+            Source::Other => Needs::COUNTER,
+            Source::Status(_) => Needs::RESPONSES,
+            Source::ErrorKind(_) | Source::ThreadRate(_) => Needs::REQUESTS,
         }
     }
 }
@@ -611,7 +552,7 @@ pub fn names() -> impl Iterator<Item = String> {
             without_unit.into_iter().chain([name.clone()])
         })
     });
-    let judged = ROWS.iter().filter(|row| !row.is_of_plan());
+    let judged = rows().filter(|row| !row.is_of_plan());
     let rows = judged.flat_map(|row| [&[row.name], row.aliases].concat());
     let others = rows.chain(["thread_rate_mean"]).chain(TELEMETRY);
     let kinds = ErrorKind::ALL.iter().copied().map(of_error);
@@ -623,27 +564,27 @@ pub fn names() -> impl Iterator<Item = String> {
 /// names have an example in capitals.
 #[must_use]
 pub fn names_by_topic() -> Vec<(&'static str, Vec<String>)> {
-    let rows = ROWS.iter().map(|row| (row.needs, row.name.to_owned()));
+    let of_rows = rows().map(|row| (row.needs, row.name.to_owned()));
     let times = Time::all().map(|time| (time.needs(), percentile(time.name(), 99.0)));
-    let rates = STATISTICS.map(|it| (Needs::Requests, format!("thread_rate_{}", it.name())));
+    let rates = STATISTICS.map(|it| (Needs::REQUESTS, format!("thread_rate_{}", it.name())));
     let families = [
-        (Needs::Requests, "error_KIND".to_owned()),
-        (Needs::Responses, "status_200".to_owned()),
+        (Needs::REQUESTS, "error_KIND".to_owned()),
+        (Needs::RESPONSES, "status_200".to_owned()),
     ];
     let watched = TELEMETRY
         .iter()
         .map(|name| match name.starts_with("sockets_") {
-            true => (Needs::Sockets, (*name).to_owned()),
-            false => (Needs::Counter, (*name).to_owned()),
+            true => (Needs::SOCKETS, (*name).to_owned()),
+            false => (Needs::COUNTER, (*name).to_owned()),
         });
-    let all = rows
+    let all = of_rows
         .chain(times)
         .chain(rates)
         .chain(families)
         .chain(watched);
     let mut topics: Vec<(&'static str, Vec<String>)> = Vec::new();
     for (needs, name) in all {
-        let topic = needs.topic();
+        let topic = needs.topic;
         match topics.iter_mut().find(|(known, _)| *known == topic) {
             Some((_, names)) => names.push(name),
             None => topics.push((topic, vec![name])),
@@ -665,9 +606,9 @@ pub fn of_tokens() -> [String; 5] {
     let of = |time: Time, percent| percentile(time.name(), percent);
     [
         OUTPUT_TOKENS_PER_SEC.to_owned(),
-        of(Time::FirstToken, 50.0),
-        of(Time::FirstToken, 99.0),
-        of(Time::TimePerToken, 50.0),
+        of(FIRST_TOKEN, 50.0),
+        of(FIRST_TOKEN, 99.0),
+        of(TIME_PER_TOKEN, 50.0),
         GOODPUT.to_owned(),
     ]
 }
@@ -710,7 +651,7 @@ pub fn of_error(kind: ErrorKind) -> String {
 /// shares, and the statuses and kinds of errors that occurred.
 #[must_use]
 pub fn counts(result: &RunResult) -> BTreeMap<String, f64> {
-    let rows = ROWS.iter().filter(|row| !row.is_of_plan());
+    let rows = rows().filter(|row| !row.is_of_plan());
     let rows = rows
         .map(|row| row.name)
         .filter(|name| !LEFT_OUT.contains(name));
@@ -746,7 +687,7 @@ const LEFT_OUT: [&str; 4] = [
 #[must_use]
 pub fn values(result: &RunResult) -> BTreeMap<String, f64> {
     let recording = &result.recording;
-    let of_plan = ROWS.iter().filter(|row| row.is_of_plan());
+    let of_plan = rows().filter(|row| row.is_of_plan());
     let of_threads = STATISTICS.map(|statistic| format!("thread_rate_{}", statistic.name()));
     let others = of_plan
         .map(|row| row.name.to_owned())
@@ -916,7 +857,7 @@ mod tests {
     fn the_refusal_names_every_metric_that_can_be_judged() {
         let error = Metric::parse("nothing of this kind").expect_err("it is none");
         let error = error.to_string();
-        for row in ROWS.iter().filter(|row| !row.is_of_plan()) {
+        for row in rows().filter(|row| !row.is_of_plan()) {
             assert!(error.contains(row.name), "{}", row.name);
             assert!(row.aliases.iter().all(|alias| error.contains(alias)));
         }
@@ -930,7 +871,7 @@ mod tests {
     fn the_documents_describe_every_metric() {
         let tables = include_str!("../../../docs/tables.md");
         let judging = include_str!("../../../docs/judging.md");
-        for row in &ROWS {
+        for row in rows() {
             assert!(tables.contains(&format!("`{}`", row.name)), "{}", row.name);
             for alias in row.aliases.iter().filter(|alias| !alias.contains('/')) {
                 assert!(judging.contains(&format!("`{alias}`")), "{alias}");

@@ -529,7 +529,7 @@ impl ArmedRun {
             .parts
             .breakdown
             .as_ref()
-            .and_then(judging::slowest_from_ns);
+            .and_then(results::parts::breakdown::slowest_from_ns);
         let slow = slow_spans.clone().slowest(slow_from_ns.unwrap_or(u64::MAX));
         let window = Window {
             started_unix_ms,

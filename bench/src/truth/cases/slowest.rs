@@ -1,7 +1,7 @@
 //! Why the slowest requests were slow: parts of latencies that the server was told to have.
 
 use anyhow::Context;
-use judging::{Part, Slowest};
+use results::parts::breakdown::{Part, Slowest};
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;

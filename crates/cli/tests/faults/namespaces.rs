@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use judging::{Part, Slowest};
+use results::parts::breakdown::{Part, Slowest};
 use results::{ErrorKind, RunResult};
 use testkit::{Folder, Output, one_line};
 

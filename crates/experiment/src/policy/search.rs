@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use judging::Criterion;
-use results::metric::Needs;
 use results::{
     Cell, OwnShare, RunResult, SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase,
     SearchStep, Trial, TrialOutcome, Warning,
@@ -160,20 +159,6 @@ fn good_per_sec(result: &RunResult) -> f64 {
     result.requests_per_sec() * share
 }
 
-/// Whether a condition is about streams of tokens, or about what is good. Such responses can take
-/// many seconds.
-fn is_of_streams(condition: &Criterion) -> bool {
-    matches!(
-        condition.metric().needs(),
-        Needs::Tokens
-            | Needs::Text
-            | Needs::TokenGaps
-            | Needs::CompleteAnswers
-            | Needs::InputTokens
-            | Needs::Judged
-    )
-}
-
 impl SearchSpec {
     /// How long a search takes at most; of a check, how long the usual three runs take.
     #[must_use]
@@ -191,7 +176,8 @@ impl SearchSpec {
     /// hardly any of them would be complete.
     fn ceiling_s(&self) -> f64 {
         let run_s = self.run.as_secs_f64();
-        match self.slo.iter().any(is_of_streams) {
+        let mut needs = self.slo.iter().map(|condition| condition.metric().needs());
+        match needs.any(|needs| needs.is_of_long_responses()) {
             true => run_s,
             false => run_s.min(CEILING_S),
         }

@@ -337,7 +337,8 @@ fn request() -> SlowRequest {
 fn what_two_percent_of_the_requests_do_is_found_and_the_table_is_about_the_same_requests() {
     for seed in 0..20 {
         let (world, breakdown, all) = one_in_fifty(12, seed);
-        let from_ns = crate::slowest_from_ns(&breakdown).expect("there are requests");
+        let from_ns =
+            results::parts::breakdown::slowest_from_ns(&breakdown).expect("there are requests");
         let is_slow = |span: &&SlowSpan| span.latency_ns() >= from_ns;
         let slow: Vec<SlowSpan> = all.iter().filter(is_slow).copied().collect();
         let truth = all
@@ -345,7 +346,7 @@ fn what_two_percent_of_the_requests_do_is_found_and_the_table_is_about_the_same_
             .filter(|span| span.latency_ns() >= 20 * MS_NS)
             .count();
         assert_eq!(slow.len(), truth, "seed {seed}: from {from_ns}");
-        let table = crate::Slowest::of(&breakdown).expect("there are requests");
+        let table = results::parts::breakdown::Slowest::of(&breakdown).expect("there are requests");
         let profile = profile(world.samples, &slow, world.window_ns);
         assert_eq!(
             (table.requests, profile.slow.requests),

@@ -158,7 +158,7 @@ impl<'a> AgentSecond<'a> {
         let rate = (metric::REQUESTS_PER_SEC.to_owned(), agent.requests_per_sec);
         let errors = (metric::ERRORS.to_owned(), agent.errors as f64);
         let p99 = agent.p99_ns.map(|p99_ns| {
-            let name = Statistic::Percentile(99.0).of_time(Time::Latency);
+            let name = Statistic::Percentile(99.0).of_time(Time::LATENCY);
             (name, p99_ns as f64 / 1e3)
         });
         Self {

@@ -7,7 +7,6 @@
 //! sections, and each section decides from the groups whether it applies.
 
 mod curves;
-mod flames;
 mod headline;
 mod lines;
 mod names;

@@ -9,12 +9,13 @@ mod totals;
 
 use std::io::{self, Write};
 
-use plan::{Scheme, units};
-use results::{Histogram, RunResult};
-
-use crate::{TextOptions, breakdown, correction, events, fleet, good, llm, names};
 use distribution::Percentiles;
+use plan::{Scheme, units};
+use presentation::TextBlock;
+use results::{Histogram, RunResult, parts};
 use table::{Row, Table};
+
+use crate::{TextOptions, aligned, correction, fleet};
 
 /// The differences between the three texts.
 pub(crate) struct Style {
@@ -112,17 +113,14 @@ pub(crate) fn render(
 /// The totals, and the tables below them.
 fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) -> io::Result<()> {
     totals::write(result, output)?;
-    match result.recording.parts.llm {
-        None => events::write(result, output)?,
-        // An event is a token, a part of one, or several.
-        Some(_) => llm::write(result, output)?,
+    let parts = parts::ALL.iter();
+    let shown = parts.filter(|part| options.by_name || !part.is_text_of_names);
+    for block in shown.flat_map(|part| (part.text)(result)) {
+        match block {
+            TextBlock::Line(line) => writeln!(output, "{line}")?,
+            TextBlock::Table(table) => aligned::write(&table, aligned::BELOW_WRK, output)?,
+        }
     }
-    good::write(result, output)?;
-    breakdown::write(result, output)?;
-    if options.by_name {
-        names::write(names::by_name, result, output)?;
-    }
-    names::write(names::by_address, result, output)?;
     fleet::write(result, output)
 }
 

@@ -1,8 +1,10 @@
 //! Optional measurements, a folder for each.
 //!
 //! A run has counters, latencies and errors; anything else that it may measure is a *part*. The
-//! folder of a part has what is recorded, and how that is merged and checked. A new part is a folder
-//! and a field of [`Parts`].
+//! folder of a part has everything about it: what is recorded and how that is merged and checked
+//! (`mod.rs`), its metrics (`metrics.rs`), and what texts and pages show of it, as data (`view.rs`).
+//! Recordings, the registry of metrics, texts and pages iterate over the parts. A new part is a
+//! folder, a field of [`Parts`] if workers record it, and a row of [`ALL`].
 //!
 //! ```
 //! use results::{EventRecording, Recording};
@@ -24,9 +26,13 @@ pub mod profile;
 pub mod quic;
 pub mod telemetry;
 
+use std::time::Duration;
+
+use presentation::{Block, TableBlock, TextBlock, Tone};
 use serde::{Deserialize, Serialize};
 
-use crate::Histogram;
+use crate::metric::{Row, TimeRow};
+use crate::{Histogram, Recording, RunResult};
 
 /// What workers record of a part.
 pub(crate) trait Measurement: Default {
@@ -107,4 +113,126 @@ parts! {
     quic: Option<quic::QuicRecording>,
     /// With `--server-timing`, `--traceparent` or `--profile`: what the latency consists of.
     breakdown: Option<breakdown::BreakdownRecording>,
+}
+
+/// What a part adds to metrics, texts and pages. All of it is data or makes data; whatever shows
+/// results renders it.
+pub struct PartView {
+    /// Its metrics.
+    pub(crate) metrics: &'static [Row],
+    /// The times that it has distributions of.
+    pub(crate) times: &'static [TimeRow],
+    /// Checks that what it has recorded does not contradict itself or the result.
+    pub(crate) check: fn(&RunResult) -> Result<(), String>,
+    /// What the text of a run has below its totals; empty if there is nothing to show.
+    pub text: fn(&RunResult) -> Vec<TextBlock>,
+    /// Whether the text is shown only with `--by-name`.
+    pub is_text_of_names: bool,
+    /// Notes for stderr, a line each.
+    pub notes: fn(&RunResult) -> Vec<String>,
+    /// Its section of a page, if it has one of its own.
+    pub section: Option<PartSection>,
+}
+
+impl PartView {
+    /// A part that shows nothing.
+    const NONE: Self = Self {
+        metrics: &[],
+        times: &[],
+        check: |_| Ok(()),
+        text: |_| Vec::new(),
+        is_text_of_names: false,
+        notes: |_| Vec::new(),
+        section: None,
+    };
+}
+
+/// All parts, in the order of metrics, texts and notes.
+pub static ALL: [&PartView; 10] = [
+    &events::VIEW,
+    &llm::VIEW,
+    &good::VIEW,
+    &breakdown::VIEW,
+    &names::VIEW_BY_NAME,
+    &names::VIEW_BY_ADDRESS,
+    &log::VIEW,
+    &quic::VIEW,
+    &profile::VIEW,
+    &telemetry::VIEW,
+];
+
+/// The section of a page that a part fills.
+pub struct PartSection {
+    /// Letters, digits and hyphens; unique on the page.
+    pub id: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// How to read it, one or two sentences.
+    pub lead: &'static str,
+    /// Where it stands.
+    pub place: Place,
+    /// Sentences of a group of runs with their evidence. The result is that of the page's only run.
+    pub findings: fn(&Recording, Option<&RunResult>) -> Option<PartFinding>,
+    /// Its tables, in their order.
+    pub tables: &'static [PartTable],
+    /// What follows the tables on the page of a single run.
+    pub details: fn(&RunResult) -> Vec<Block>,
+}
+
+impl PartSection {
+    /// A section of tables, without findings.
+    const fn of_tables(
+        (id, title): (&'static str, &'static str),
+        lead: &'static str,
+        place: Place,
+        tables: &'static [PartTable],
+    ) -> Self {
+        Self {
+            id,
+            title,
+            lead,
+            place,
+            findings: |_, _| None,
+            tables,
+            details: |_| Vec::new(),
+        }
+    }
+}
+
+/// Where the section of a part stands on a page: between those that every page has. Sections of the
+/// same place are in the order of these variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Below the latency: what it consists of.
+    LatencyParts,
+    /// Below these: the latency of each name.
+    Names,
+    /// Below these: what arrived within responses.
+    Contents,
+    /// Below these: the latency of each address.
+    Addresses,
+    /// Below the responses: what the server did.
+    Server,
+    /// Below the load generator: what its connections did.
+    Connections,
+}
+
+/// A table of a section. It is left out if it has no rows.
+pub enum PartTable {
+    /// Of the merged recording of each group of runs, and of how long these were measured.
+    OfGroups(fn(&Recording, Duration) -> TableBlock),
+    /// Of each run.
+    OfRuns(fn(&RunResult) -> TableBlock),
+    /// Of the only run of a page.
+    OfSingleRun(fn(&RunResult) -> TableBlock),
+}
+
+/// A sentence with its evidence.
+pub struct PartFinding {
+    /// How serious it is.
+    pub tone: Tone,
+    /// The sentence, with a capital letter and a full stop where it is one.
+    pub text: String,
+    /// Its evidence, a line each.
+    pub details: Vec<String>,
 }

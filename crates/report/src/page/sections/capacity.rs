@@ -6,6 +6,7 @@ use presentation::words::{capital, sentences};
 use presentation::{Axis, Block, Chart, Mark, Marks, Section, Unit};
 use results::Metric;
 use results::metric::{self, Time};
+use results::parts::llm::{FIRST_TOKEN, TIME_PER_TOKEN};
 
 use super::levels::{confidence_phrase, interval_phrase};
 use crate::page::quantities::{self, in_6_digits, scale, show, title};
@@ -20,7 +21,7 @@ const RATE: &str = "rate";
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let lines = lines(runs);
-    let of_tokens = [Time::FirstToken, Time::TimePerToken].map(|time| over_tokens(&lines, time));
+    let of_tokens = [FIRST_TOKEN, TIME_PER_TOKEN].map(|time| over_tokens(&lines, time));
     let of_good = [good_share(&lines), good_rate(&lines)];
     let pairs = [of_tokens, of_good].map(|pair| pair.into_iter().flatten().collect::<Vec<_>>());
     let blocks = pairs.into_iter().filter(|charts| !charts.is_empty());

@@ -70,14 +70,14 @@ fn times(runs: &Runs<'_>) -> Vec<Times> {
                 group.color
             },
             samples: recording.latency(),
-            percentiles: percentiles_of(Time::Latency, recording),
+            percentiles: percentiles_of(Time::LATENCY, recording),
         });
         if is_single && has_rate {
             times.push(Times {
                 name: "Service time".to_owned(),
                 color: color::SERVICE_TIME,
                 samples: recording.uncorrected(),
-                percentiles: percentiles_of(Time::ServiceTime, recording),
+                percentiles: percentiles_of(Time::SERVICE_TIME, recording),
             });
         }
     }

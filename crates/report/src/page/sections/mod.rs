@@ -1,25 +1,21 @@
 //! The sections of a page, in reading order. Each is `None` where it does not apply.
 
 mod averages;
-mod breakdown;
 mod capacity;
 mod conclusions;
 mod course;
 mod differences;
 mod effects;
 mod environment;
-mod events;
 mod fleet;
 mod hooks;
 mod latency;
 mod levels;
 mod load_generator;
-mod names;
 mod order;
 mod over_time;
+mod parts;
 mod phases;
-mod profile;
-mod quic;
 mod responses;
 mod run_verdict;
 mod searches;
@@ -30,6 +26,7 @@ pub(crate) use responses::{is_failing, nothing_good, statuses_in_words};
 pub(crate) use run_verdict::lost_requests;
 
 use presentation::{Block, Section, Tone, tables, words};
+use results::parts::Place;
 use results::{Measured, RunResult, Verdict, cells};
 
 use super::runs::Runs;
@@ -45,16 +42,16 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 29] = [
     averages::section,
     latency::section,
     latency::distribution,
-    breakdown::section,
-    names::section,
-    events::section,
-    names::section_of_addresses,
+    |runs| parts::section(Place::LatencyParts, runs),
+    |runs| parts::section(Place::Names, runs),
+    |runs| parts::section(Place::Contents, runs),
+    |runs| parts::section(Place::Addresses, runs),
     over_time::section,
     phases::section,
     responses::section,
-    profile::section,
+    |runs| parts::section(Place::Server, runs),
     load_generator::section,
-    quic::section,
+    |runs| parts::section(Place::Connections, runs),
     telemetry::section,
     verdict::warnings_of_runs,
     averages::values,

@@ -8,7 +8,6 @@ use presentation::words::{bytes, count, number, time_ns};
 use presentation::{Block, Section, TableBlock, TableCell, Tone, words};
 use results::{ErrorKind, Recording, RunResult, Warning};
 
-use crate::good;
 use crate::page::runs::Runs;
 use crate::status::meaning;
 
@@ -161,7 +160,7 @@ fn facts(recording: &Recording, duration: Duration) -> Facts {
         ),
     );
     if let Some(judged) = recording.good_requests() {
-        facts.add("Good requests", good::share(&judged));
+        facts.add("Good requests", results::parts::good::share(&judged));
     }
     if counters.in_flight > 0 {
         facts.add(

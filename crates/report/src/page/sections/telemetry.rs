@@ -377,7 +377,7 @@ fn summary(sockets: &SocketSummary) -> Option<Block> {
 
 /// Counters of lost, refused or late packets that grew, or that none did.
 fn troubles(telemetry: &Telemetry) -> Option<Block> {
-    let (known, grown) = crate::telemetry::troubles(telemetry);
+    let (known, grown) = results::parts::telemetry::troubles(telemetry);
     let grown = grown.iter();
     let grown: Vec<String> = grown
         .map(|(name, growth)| format!("{name}: {}", number(*growth as f64)))
@@ -457,7 +457,7 @@ pub(super) fn counters(runs: &Runs<'_>) -> Option<Section> {
             let sum: f64 = growths.iter().sum();
             has_grown |= growths.iter().any(|growth| *growth != 0.0);
             let mean = (!growths.is_empty()).then(|| sum / growths.len() as f64);
-            let is_trouble = sum != 0.0 && crate::telemetry::is_trouble(name);
+            let is_trouble = sum != 0.0 && results::parts::telemetry::is_trouble(name);
             row.push(tables::toned_if(
                 is_trouble,
                 Tone::Warning,

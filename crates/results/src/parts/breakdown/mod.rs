@@ -2,12 +2,16 @@
 //! server. Sums over ranges of latency add up over threads and machines, and any share of the
 //! slowest requests can be taken from them.
 
+mod slowest;
+mod view;
+
 use std::cmp::Reverse;
 use std::fmt;
 
+use presentation::{Tone, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::Measurement;
+use super::{Measurement, PartFinding, PartSection, PartTable, PartView, Place, profile};
 use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
@@ -728,8 +732,38 @@ impl Measurement for BreakdownRecording {
     }
 }
 
+pub use slowest::{Part, PartTime, Slowest, slowest_from_ns};
+
+pub(super) static VIEW: PartView = PartView {
+    check,
+    text: view::text_of_run,
+    section: Some(PartSection {
+        findings: |recording, single| {
+            let slowest = recording.parts.breakdown.as_ref().and_then(Slowest::of)?;
+            Some(PartFinding {
+                tone: Tone::Neutral,
+                text: words::sentence(&slowest.sentence()),
+                details: single.map(profile::lines).unwrap_or_default(),
+            })
+        },
+        ..PartSection::of_tables(
+            ("slowest", "Why it was slow"),
+            "The latency of each request is split into what the load generator caused, the wait for \
+             a connection, the network, the server as its Server-Timing header states it, and the \
+             body. The slowest 1 % are compared with all others.",
+            Place::LatencyParts,
+            &[
+                PartTable::OfGroups(view::parts),
+                PartTable::OfGroups(view::server_timing),
+                PartTable::OfSingleRun(view::slowest),
+            ],
+        )
+    }),
+    ..PartView::NONE
+};
+
 /// Checks that sums, lists and counts agree.
-pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), String> {
     let Some(breakdown) = &result.recording.parts.breakdown else {
         return Ok(());
     };

@@ -1,8 +1,12 @@
 //! What is counted and timed for the events of streaming responses.
 
+mod metrics;
+mod view;
+
 use serde::{Deserialize, Serialize};
 
-use super::Measurement;
+use super::{Measurement, PartSection, PartTable, PartView, Place};
+use crate::parts::llm;
 use crate::{ErrorKind, Histogram, RunResult};
 
 /// The events of streaming responses, which are those with a status of 2xx. Only requests of the
@@ -106,8 +110,28 @@ impl Measurement for EventRecording {
     }
 }
 
+pub(super) static VIEW: PartView = PartView {
+    metrics: &metrics::METRICS,
+    times: &metrics::TIMES,
+    check,
+    text: view::text_of_run,
+    section: Some(PartSection::of_tables(
+        ("events", "Events"),
+        "The responses are streams of events. The time to the first event or token is counted from \
+         the same moment as latency. What arrived together has gaps of 0.",
+        Place::Contents,
+        &[
+            PartTable::OfGroups(llm::view::times),
+            PartTable::OfGroups(llm::view::numbers),
+            PartTable::OfGroups(view::times),
+            PartTable::OfGroups(view::numbers),
+        ],
+    )),
+    ..PartView::NONE
+};
+
 /// Checks that counts and samples of events agree.
-pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), String> {
     let recording = &result.recording;
     let Some(events) = &recording.parts.events else {
         return Ok(());

@@ -1,8 +1,11 @@
 //! How many requests were good.
 
+mod metrics;
+mod view;
+
 use serde::{Deserialize, Serialize};
 
-use super::Measurement;
+use super::{Measurement, PartView};
 use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
@@ -115,8 +118,17 @@ impl Measurement for GoodRecording {
     }
 }
 
+pub use view::share;
+
+pub(super) static VIEW: PartView = PartView {
+    metrics: &metrics::METRICS,
+    check,
+    text: view::text_of_run,
+    ..PartView::NONE
+};
+
 /// Checks that each request of the window was judged once.
-pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), String> {
     let Some(good) = &result.recording.parts.good else {
         return Ok(());
     };

@@ -1,8 +1,11 @@
 //! What is counted and timed for the tokens of language models.
 
+mod metrics;
+pub(super) mod view;
+
 use serde::{Deserialize, Serialize};
 
-use super::Measurement;
+use super::{Measurement, PartView};
 use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
@@ -240,8 +243,19 @@ impl Measurement for LlmRecording {
     }
 }
 
+pub use metrics::{FIRST_TOKEN, TIME_PER_TOKEN};
+
+/// Its tables are in the section of events.
+pub(super) static VIEW: PartView = PartView {
+    metrics: &metrics::METRICS,
+    times: &metrics::TIMES,
+    check,
+    text: view::text_of_run,
+    ..PartView::NONE
+};
+
 /// Checks that counts and samples of tokens agree.
-pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), String> {
     let Some(llm) = &result.recording.parts.llm else {
         return Ok(());
     };

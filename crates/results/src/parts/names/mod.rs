@@ -1,8 +1,10 @@
 //! What is counted and timed for the requests with one name.
 
+mod view;
+
 use serde::{Deserialize, Serialize};
 
-use super::Part;
+use super::{Part, PartSection, PartTable, PartView, Place};
 use crate::counters::is_zero;
 use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses};
 
@@ -185,15 +187,36 @@ impl RunResult {
     }
 }
 
-/// Checks the requests of all names and those to all addresses.
-pub(crate) fn check(result: &RunResult) -> Result<(), String> {
-    check_parts(result, &result.recording.parts.by_name)?;
-    check_parts(result, &result.recording.parts.by_address)
-}
+pub(super) static VIEW_BY_NAME: PartView = PartView {
+    check: |result| check(result, &result.recording.parts.by_name),
+    text: |result| view::text_of_run(view::by_name, result),
+    is_text_of_names: true,
+    section: Some(PartSection::of_tables(
+        ("names", "Requests by name"),
+        "The requests came from a file, and each has a name. Latency is counted as in the rest of \
+         this page.",
+        Place::Names,
+        &[PartTable::OfGroups(view::by_name)],
+    )),
+    ..PartView::NONE
+};
+
+pub(super) static VIEW_BY_ADDRESS: PartView = PartView {
+    check: |result| check(result, &result.recording.parts.by_address),
+    text: |result| view::text_of_run(view::by_address, result),
+    section: Some(PartSection::of_tables(
+        ("addresses", "Requests by address"),
+        "The connections went to several addresses, or their addresses could change. Latency is \
+         counted as in the rest of this page.",
+        Place::Addresses,
+        &[PartTable::OfGroups(view::by_address)],
+    )),
+    ..PartView::NONE
+};
 
 /// Checks that the requests of all names, or to all addresses, together are those of the run, and
 /// that those of each are counted once.
-fn check_parts(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
+fn check(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
     let recording = &result.recording;
     if names.is_empty() {
         return Ok(());

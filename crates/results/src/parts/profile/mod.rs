@@ -1,7 +1,12 @@
 //! The profile of a server: where its threads were, and how much of that was while slow requests
 //! were in flight.
 
+mod flames;
+mod view;
+
 use serde::{Deserialize, Serialize};
+
+use super::{PartSection, PartTable, PartView, Place};
 
 /// What a profiler has seen of a server, before it is compared with the requests. Times are those
 /// of CLOCK_MONOTONIC.
@@ -298,8 +303,32 @@ impl Profile {
     }
 }
 
+pub(super) static VIEW: PartView = PartView {
+    check: |result| result.profile.as_ref().map_or(Ok(()), check),
+    notes: view::notes,
+    section: Some(PartSection {
+        findings: |_, single| view::finding(single?),
+        details: view::graphs,
+        ..PartSection::of_tables(
+            ("profile", "Profile of the server"),
+            "Samples of the server's call stacks while its threads were on a CPU. Slow time is the \
+             time in which at least one of the slowest requests was in flight. Differences are \
+             correlation: what runs more in slow time need not be the cause of it.",
+            Place::Server,
+            &[
+                PartTable::OfRuns(view::functions),
+                PartTable::OfRuns(view::times),
+            ],
+        )
+    }),
+    ..PartView::NONE
+};
+
+/// What is said of the profile of a run, a line each; empty without one.
+pub(super) use view::lines;
+
 /// Checks that stacks name functions that there are, and that samples add up.
-pub(crate) fn check(profile: &Profile) -> Result<(), String> {
+fn check(profile: &Profile) -> Result<(), String> {
     let functions = profile.stack_functions.len();
     let named = profile.stacks.iter().flat_map(|stack| &stack.functions);
     if let Some(unknown) = named.into_iter().find(|at| **at as usize >= functions) {

@@ -1,9 +1,12 @@
 //! What QUIC connections tell about their packets. The kernel knows nothing of these: to it, they
 //! are datagrams of UDP.
 
+mod metrics;
+mod view;
+
 use serde::{Deserialize, Serialize};
 
-use super::Measurement;
+use super::{Measurement, PartSection, PartTable, PartView, Place};
 use crate::{Histogram, RunResult};
 
 /// The packets of all QUIC connections (HTTP/3) within the window. A connection counts when it is
@@ -138,8 +141,27 @@ impl Measurement for QuicRecording {
     }
 }
 
+pub(super) static VIEW: PartView = PartView {
+    metrics: &metrics::METRICS,
+    times: &metrics::TIMES,
+    check,
+    notes: |result| result.recording.parts.quic.iter().map(view::note).collect(),
+    section: Some(PartSection::of_tables(
+        ("quic", "QUIC"),
+        "What the load generator's end of the connections has counted within the window. A \
+         connection has one sample of each time and size, when it was closed or when the window \
+         ended. Which packets of the server were lost, only the server knows.",
+        Place::Connections,
+        &[
+            PartTable::OfGroups(view::packets),
+            PartTable::OfGroups(view::connections),
+        ],
+    )),
+    ..PartView::NONE
+};
+
 /// Checks that counts and samples of packets agree.
-pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), String> {
     let Some(quic) = &result.recording.parts.quic else {
         return Ok(());
     };

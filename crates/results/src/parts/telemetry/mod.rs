@@ -1,10 +1,21 @@
 //! Telemetry of a run: TCP sockets and kernel counters, summarized.
 
+pub(crate) mod metrics;
+mod view;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::PartView;
 use crate::over_time::WrittenRows;
+
+pub use view::{is_trouble, troubles};
+
+pub(super) static VIEW: PartView = PartView {
+    notes: |result| result.telemetry.iter().flat_map(view::notes).collect(),
+    ..PartView::NONE
+};
 
 /// Telemetry of one run, summarized. The single samples are in a separate file, one JSON line each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

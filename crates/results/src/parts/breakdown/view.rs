@@ -1,25 +1,23 @@
 //! Where the time of requests went: the slowest beside the others, the metrics of the server, and
 //! the slowest requests one by one.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
-use judging::Slowest;
 use plan::TracingSpec;
 use plan::readable::counted;
 use presentation::tables::{self, columns, text, time_ns, time_us, toned_if, value};
-use presentation::{TableBlock, TableCell, Tone, words};
-use results::cells::{DISTRIBUTION, distribution};
-use results::{BreakdownRecording, LISTED, Recording, RunResult, SlowRequest};
+use presentation::{TableBlock, TableCell, TextBlock, Tone, words};
 
-use crate::aligned;
+use super::Slowest;
+use crate::cells::{DISTRIBUTION, distribution};
+use crate::{BreakdownRecording, LISTED, Recording, RunResult, SlowRequest};
 
 /// How many traces are listed below the text of a run.
 const TRACES_IN_TEXT: usize = 3;
 
 /// The parts of the latency of the slowest requests, and of the others; without rows where they are
 /// not recorded.
-pub(crate) fn parts(recording: &Recording, _: Duration) -> TableBlock {
+pub(super) fn parts(recording: &Recording, _: Duration) -> TableBlock {
     let slowest = recording.parts.breakdown.as_ref().and_then(Slowest::of);
     let rows = slowest.iter().flat_map(|slowest| {
         let parts = slowest.parts.iter().map(|it| {
@@ -48,7 +46,7 @@ pub(crate) fn parts(recording: &Recording, _: Duration) -> TableBlock {
 }
 
 /// The metrics of the server over all responses; without rows if none was read.
-pub(crate) fn server_timing(recording: &Recording, _: Duration) -> TableBlock {
+pub(super) fn server_timing(recording: &Recording, _: Duration) -> TableBlock {
     let metrics = recording
         .parts
         .breakdown
@@ -63,7 +61,7 @@ pub(crate) fn server_timing(recording: &Recording, _: Duration) -> TableBlock {
 }
 
 /// The slowest requests one by one, with those that have a trace.
-pub(crate) fn slowest(result: &RunResult) -> TableBlock {
+pub(super) fn slowest(result: &RunResult) -> TableBlock {
     let breakdown = result.recording.parts.breakdown.as_ref();
     let names = breakdown.map_or(&[][..], |it| &it.server_timing);
     let traced = breakdown.is_some_and(|it| it.traced > 0);
@@ -134,42 +132,47 @@ fn trace_cell(request: &SlowRequest, tracing: &TracingSpec) -> TableCell {
     }
 }
 
-/// Writes where the time of the slowest requests went, after an empty line; nothing if that is not
-/// recorded.
-pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    let Some(breakdown) = &result.recording.parts.breakdown else {
-        return Ok(());
+/// Where the time of the slowest requests went, below the text of a run.
+pub(super) fn text_of_run(result: &RunResult) -> Vec<TextBlock> {
+    let breakdown = result.recording.parts.breakdown.as_ref();
+    let Some((breakdown, slowest)) = breakdown.and_then(|it| Some((it, Slowest::of(it)?))) else {
+        return Vec::new();
     };
-    let Some(slowest) = Slowest::of(breakdown) else {
-        return Ok(());
-    };
-    writeln!(output)?;
+    let mut text = vec![TextBlock::Line(String::new())];
     for table in [
         parts(&result.recording, Duration::ZERO),
         server_timing(&result.recording, Duration::ZERO),
     ] {
         if !table.rows.is_empty() {
-            aligned::write(&table, aligned::BELOW_WRK, output)?;
-            writeln!(output)?;
+            text.extend([TextBlock::Table(table), TextBlock::Line(String::new())]);
         }
     }
-    for sentence in slowest.sentence().split(". ") {
-        writeln!(output, "  {}", words::sentence(sentence))?;
+    let lines = sentences(&slowest, breakdown, &result.plan.tracing);
+    text.extend(lines.into_iter().map(TextBlock::Line));
+    text
+}
+
+fn sentences(
+    slowest: &Slowest,
+    breakdown: &BreakdownRecording,
+    tracing: &TracingSpec,
+) -> Vec<String> {
+    let sentence = slowest.sentence();
+    let sentences = sentence.split(". ");
+    let mut lines: Vec<String> = sentences
+        .map(|sentence| format!("  {}", words::sentence(sentence)))
+        .collect();
+    if tracing.server_timing && breakdown.with_server_timing == 0 {
+        lines.push("  No response had a Server-Timing header with a duration.".to_owned());
     }
-    if result.plan.tracing.server_timing && breakdown.with_server_timing == 0 {
-        writeln!(
-            output,
-            "  No response had a Server-Timing header with a duration."
-        )?;
-    }
-    if result.plan.tracing.traceparent_one_in.is_some() {
+    if tracing.traceparent_one_in.is_some() {
         let traced = counted(breakdown.traced, "request");
-        writeln!(output, "  {traced} had a trace. The slowest of these:")?;
+        lines.push(format!("  {traced} had a trace. The slowest of these:"));
     }
     for request in breakdown.slowest_traced.iter().take(TRACES_IN_TEXT) {
-        let cell = trace_cell(request, &result.plan.tracing);
+        let cell = trace_cell(request, tracing);
         let latency = plan::readable::time_ns(request.latency_ns());
-        writeln!(output, "    {latency}: {}", cell.link.unwrap_or(cell.text))?;
+        lines.push(format!("    {latency}: {}", cell.link.unwrap_or(cell.text)));
     }
-    Ok(())
+    lines
 }

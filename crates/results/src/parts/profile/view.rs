@@ -2,8 +2,11 @@
 
 use plan::readable::{count, counted, time_ns};
 use presentation::tables::{self, columns, known, toned, toned_if};
-use presentation::{TableBlock, TableCell, Tone, words};
-use results::{
+use presentation::{Block, TableBlock, TableCell, Tone, words};
+
+use super::flames::{self, Samples};
+use crate::parts::PartFinding;
+use crate::{
     FunctionShare, Profile, ProfileComparison, ProfileDifference, RunResult, ShareByTime,
     ThreadState,
 };
@@ -30,19 +33,25 @@ fn state(what: ThreadState) -> &'static str {
 const NAME: &str = "server profile";
 
 /// Lines for the text.
-pub(crate) fn notes(profile: &Profile, window_ns: u64) -> Vec<String> {
-    let lines = lines(profile, window_ns).into_iter();
+pub(super) fn notes(result: &RunResult) -> Vec<String> {
+    let lines = lines(result).into_iter();
     lines.map(|line| format!("{NAME}: {line}")).collect()
 }
 
 /// A line about the samples, one about the functions and one about the threads, and one for each
 /// failure.
-pub(crate) fn lines(profile: &Profile, window_ns: u64) -> Vec<String> {
+pub(in crate::parts) fn lines(result: &RunResult) -> Vec<String> {
+    let Some(profile) = &result.profile else {
+        return Vec::new();
+    };
     // Nothing was sampled, and the notes say why.
     if profile.processes == 0 && !profile.notes.is_empty() {
         return profile.notes.clone();
     }
-    let mut lines = vec![summary(profile, window_ns), functions_line(profile)];
+    let mut lines = vec![
+        summary(profile, result.window.duration_ns),
+        functions_line(profile),
+    ];
     lines.extend(threads_line(profile));
     lines.extend(losses(profile));
     lines.extend(profile.notes.iter().cloned());
@@ -220,7 +229,7 @@ fn difference_cell(
 }
 
 /// The functions with their shares; without rows if a run has no profile.
-pub(crate) fn functions(result: &RunResult) -> TableBlock {
+pub(super) fn functions(result: &RunResult) -> TableBlock {
     let share = |share: Option<f64>| known(share, words::percent);
     let rows = result.profile.iter().flat_map(|profile| &profile.functions);
     let rows = rows.take(ROWS_MAX).map(|row| {
@@ -252,7 +261,7 @@ pub(crate) fn functions(result: &RunResult) -> TableBlock {
 }
 
 /// What threads did; without rows if a run has no profile.
-pub(crate) fn times(result: &RunResult) -> TableBlock {
+pub(super) fn times(result: &RunResult) -> TableBlock {
     let rows = result.profile.iter().flat_map(|profile| &profile.times);
     let rows = rows.map(|row| {
         let per_sec = |value: Option<f64>| {
@@ -275,9 +284,43 @@ pub(crate) fn times(result: &RunResult) -> TableBlock {
     )
 }
 
+/// The first of [`lines`] with the others as its evidence.
+pub(super) fn finding(result: &RunResult) -> Option<PartFinding> {
+    let is_decided = matches!(
+        result.profile.as_ref()?.comparison,
+        ProfileComparison::Compared { .. } | ProfileComparison::NoSlowRequests
+    );
+    let mut lines = lines(result).into_iter();
+    let first = lines.next()?;
+    Some(PartFinding {
+        tone: if is_decided {
+            Tone::Neutral
+        } else {
+            Tone::Warning
+        },
+        text: words::capital(&first),
+        details: lines.collect(),
+    })
+}
+
+/// Flame graphs of slow time, of the rest, and of their difference.
+pub(super) fn graphs(result: &RunResult) -> Vec<Block> {
+    let Some(profile) = &result.profile else {
+        return Vec::new();
+    };
+    let kinds: &[Samples] = match profile.slow.samples {
+        0 => &[Samples::All],
+        _ => &[Samples::Difference, Samples::Slow, Samples::Other],
+    };
+    let graphs = kinds
+        .iter()
+        .filter_map(|kind| flames::graph(profile, *kind));
+    graphs.map(Block::Flames).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use results::{SlowTime, TimeShare};
+    use crate::{SlowTime, TimeShare, Window};
 
     use super::*;
 
@@ -334,6 +377,19 @@ mod tests {
         }
     }
 
+    /// A run of ten seconds with this profile.
+    fn result(profile: Profile) -> RunResult {
+        let target = plan::Target::parse("http://127.0.0.1/").expect("a URL");
+        let window = Window {
+            duration_ns: 10_000_000_000,
+            ..Window::default()
+        };
+        RunResult {
+            profile: Some(profile),
+            ..RunResult::new(plan::RunPlan::new(target), window)
+        }
+    }
+
     #[test]
     fn a_profile_is_a_few_lines() {
         let expected = [
@@ -346,7 +402,7 @@ mod tests {
             "server profile: 3 samples lost by the kernel",
             "server profile: functions of the kernel are missing",
         ];
-        assert_eq!(notes(&profile(), 10_000_000_000), expected);
+        assert_eq!(notes(&result(profile())), expected);
     }
 
     #[test]
@@ -367,7 +423,7 @@ mod tests {
             notes: vec!["no profile: host web1: the link is lost".to_owned()],
             ..Profile::default()
         };
-        assert_eq!(lines(&lost, 10_000_000_000), lost.notes);
+        assert_eq!(lines(&result(lost.clone())), lost.notes);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Why the slowest requests were slow: with a disturbed load generator, a slow server, both,
 //! neither, lost packets, queues, and too few samples.
 
-use judging::{Part, Slowest};
 use proptest::prelude::*;
+use results::parts::breakdown::{Part, Slowest};
 use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest};
 
 const MS: u64 = 1_000_000;

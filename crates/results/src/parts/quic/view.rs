@@ -5,11 +5,12 @@ use std::time::Duration;
 use plan::readable::{bytes, count, counted, time_ns};
 use presentation::tables::{self, columns, known, toned_if};
 use presentation::{TableBlock, Tone, words};
-use results::cells::{DISTRIBUTION, distribution};
-use results::{Histogram, QuicRecording, Recording, percent};
+
+use crate::cells::{DISTRIBUTION, distribution};
+use crate::{Histogram, QuicRecording, Recording, percent};
 
 /// Round trips and sizes over connections; without rows if no handshake was complete.
-pub(crate) fn connections(recording: &Recording, _: Duration) -> TableBlock {
+pub(super) fn connections(recording: &Recording, _: Duration) -> TableBlock {
     let quic = recording
         .parts
         .quic
@@ -31,7 +32,7 @@ pub(crate) fn connections(recording: &Recording, _: Duration) -> TableBlock {
 }
 
 /// Numbers of packets and datagrams.
-pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
+pub(super) fn packets(recording: &Recording, _: Duration) -> TableBlock {
     let rows = recording.parts.quic.iter().map(|quic| {
         let (lost, dropped) = (quic.packets_lost, quic.datagrams_dropped);
         let size = |size: u64| tables::value(bytes(size as f64), size as f64);
@@ -71,7 +72,7 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
 }
 
 /// A line about the packets.
-pub(crate) fn note(quic: &QuicRecording) -> String {
+pub(super) fn note(quic: &QuicRecording) -> String {
     let per_batch = |mean: Option<f64>| match mean {
         Some(mean) => format!(", {} per batch", words::number(mean)),
         None => String::new(),

@@ -1,18 +1,16 @@
 //! The events of streaming responses.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use plan::readable::{count, counted, decimal};
 use presentation::tables::{self, columns, toned_if};
-use presentation::{TableBlock, Tone};
-use results::cells::{DISTRIBUTION, distribution};
-use results::{EventRecording, Recording, RunResult};
+use presentation::{TableBlock, TextBlock, Tone};
 
-use crate::aligned;
+use crate::cells::{DISTRIBUTION, distribution};
+use crate::{EventRecording, Recording, RunResult};
 
 /// Times of events, and how many a response has; without rows if responses are not split.
-pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
+pub(super) fn times(recording: &Recording, _: Duration) -> TableBlock {
     let rows = recording.parts.events.iter().flat_map(|events| {
         let since_last = &events.since_last_event;
         [
@@ -31,7 +29,7 @@ pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
 }
 
 /// Numbers of events and streams.
-pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
+pub(super) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
     let rows = recording.parts.events.iter().map(|events| {
         let (unfinished, empty) = (events.cut_off(), events.empty);
         vec![
@@ -52,17 +50,20 @@ pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
     TableBlock::new("Numbers of events", columns(&[], &numbers), rows)
 }
 
-/// Writes the figures of events after an empty line; nothing if responses are not split.
-pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    let Some(events) = &result.recording.parts.events else {
-        return Ok(());
+/// Its table and totals below the text of a run; empty where tokens are shown, since an event is a
+/// token, a part of one, or several.
+pub(super) fn text_of_run(result: &RunResult) -> Vec<TextBlock> {
+    let parts = &result.recording.parts;
+    let (Some(events), None) = (&parts.events, &parts.llm) else {
+        return Vec::new();
     };
-    writeln!(output)?;
-    let times = times(&result.recording, Duration::ZERO);
-    aligned::write(&times, aligned::BELOW_WRK, output)?;
-    writeln!(output, "  {}", totals(events))?;
     let per_sec = result.per_sec(events.arrived);
-    writeln!(output, "Events/sec:   {}", decimal(per_sec, 2))
+    vec![
+        TextBlock::Line(String::new()),
+        TextBlock::Table(times(&result.recording, Duration::ZERO)),
+        TextBlock::Line(format!("  {}", totals(events))),
+        TextBlock::Line(format!("Events/sec:   {}", decimal(per_sec, 2))),
+    ]
 }
 
 /// `1,000 events, 50 complete streams, 2 without the end marker`

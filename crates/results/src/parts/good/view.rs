@@ -1,12 +1,13 @@
 //! How many requests were good.
 
-use std::io::{self, Write};
-
 use plan::readable::{count, counted, decimal, percent};
-use results::{GoodRecording, RunResult};
+use presentation::TextBlock;
+
+use crate::{GoodRecording, RunResult};
 
 /// `98.4 % of 192 requests`, and how many are not decided.
-pub(crate) fn share(good: &GoodRecording) -> String {
+#[must_use]
+pub fn share(good: &GoodRecording) -> String {
     let judged = good.judged();
     let mut text = match judged {
         0 => "of no request is it known whether it was good".to_owned(),
@@ -22,13 +23,15 @@ pub(crate) fn share(good: &GoodRecording) -> String {
     text
 }
 
-/// Writes a line about the good requests; nothing if requests are not judged.
-pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
+/// Two lines below the text of a run.
+pub(super) fn text_of_run(result: &RunResult) -> Vec<TextBlock> {
     let good = result.recording.good_requests();
     let (Some(good), Some(limits)) = (good, &result.plan.good) else {
-        return Ok(());
+        return Vec::new();
     };
     let per_sec = decimal(result.per_sec(good.responses()), 2);
-    writeln!(output, "Good:         {} ({limits})", share(&good))?;
-    writeln!(output, "Good/sec:     {per_sec}")
+    vec![
+        TextBlock::Line(format!("Good:         {} ({limits})", share(&good))),
+        TextBlock::Line(format!("Good/sec:     {per_sec}")),
+    ]
 }

@@ -1,18 +1,16 @@
 //! The tokens of language models.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use plan::readable::{count, counted, decimal};
 use presentation::tables::{self, columns, toned_if};
-use presentation::{TableBlock, Tone};
-use results::cells::{DISTRIBUTION, distribution};
-use results::{Histogram, LlmRecording, Recording, RunResult};
+use presentation::{TableBlock, TextBlock, Tone};
 
-use crate::aligned;
+use crate::cells::{DISTRIBUTION, distribution};
+use crate::{Histogram, LlmRecording, Recording, RunResult};
 
 /// Times of tokens, and how many a response has; without rows if tokens are not counted.
-pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
+pub(in crate::parts) fn times(recording: &Recording, _: Duration) -> TableBlock {
     let rows = recording.parts.llm.iter().flat_map(|llm| {
         let shown = |samples: &Histogram| !samples.is_empty();
         let (text, input) = (&llm.first_text, &llm.input_per_response);
@@ -40,7 +38,7 @@ pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
 }
 
 /// Numbers of tokens and responses.
-pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
+pub(in crate::parts) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
     let rows = recording.parts.llm.iter().map(|llm| {
         let per_sec = |tokens: u64| tables::rate(tokens as f64 / duration.as_secs_f64());
         let warned = |number: u64| toned_if(number > 0, Tone::Warning, tables::count(number));
@@ -70,23 +68,24 @@ pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
     TableBlock::new("Numbers of tokens", columns(&[], &heads), rows)
 }
 
-/// Writes the figures of tokens after an empty line; nothing if tokens are not counted.
-pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
+/// Its table and totals below the text of a run.
+pub(super) fn text_of_run(result: &RunResult) -> Vec<TextBlock> {
     let Some(llm) = &result.recording.parts.llm else {
-        return Ok(());
+        return Vec::new();
     };
-    writeln!(output)?;
-    let times = times(&result.recording, Duration::ZERO);
-    aligned::write(&times, aligned::BELOW_WRK, output)?;
-    for line in totals(llm) {
-        writeln!(output, "  {line}")?;
+    let mut text = vec![
+        TextBlock::Line(String::new()),
+        TextBlock::Table(times(&result.recording, Duration::ZERO)),
+    ];
+    let totals = totals(llm).into_iter();
+    text.extend(totals.map(|line| TextBlock::Line(format!("  {line}"))));
+    let per_sec = |tokens: u64| decimal(result.per_sec(tokens), 2);
+    let mut rate = format!("Tokens/sec:   {} output", per_sec(llm.arrived_tokens()));
+    if llm.input_tokens > 0 {
+        rate += &format!(", {} input", per_sec(llm.input_tokens));
     }
-    let output_per_sec = decimal(result.per_sec(llm.arrived_tokens()), 2);
-    write!(output, "Tokens/sec:   {output_per_sec} output")?;
-    match llm.input_tokens {
-        0 => writeln!(output),
-        tokens => writeln!(output, ", {} input", decimal(result.per_sec(tokens), 2)),
-    }
+    text.push(TextBlock::Line(rate));
+    text
 }
 
 /// `50 complete responses, tokens counted by the server` and, if there are any, `finish: ...`.

@@ -1,17 +1,15 @@
 //! A row for each name of requests, or for each address.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use presentation::tables::{columns, count, rate, text, time_ns, toned_if};
-use presentation::{TableBlock, Tone};
-use results::cells::percentile;
-use results::{NameRecording, Recording, RunResult};
+use presentation::{TableBlock, TextBlock, Tone};
 
-use crate::aligned;
+use crate::cells::percentile;
+use crate::{NameRecording, Recording, RunResult};
 
 /// Of `recording`: a row for each name of requests, in the order of the file.
-pub(crate) fn by_name(recording: &Recording, duration: Duration) -> TableBlock {
+pub(super) fn by_name(recording: &Recording, duration: Duration) -> TableBlock {
     of_parts(
         "Name",
         "Requests by name",
@@ -21,24 +19,22 @@ pub(crate) fn by_name(recording: &Recording, duration: Duration) -> TableBlock {
 }
 
 /// Of `recording`: a row for each address.
-pub(crate) fn by_address(recording: &Recording, duration: Duration) -> TableBlock {
+pub(super) fn by_address(recording: &Recording, duration: Duration) -> TableBlock {
     let parts = &recording.parts.by_address;
     of_parts("Address", "Requests by address", parts, duration)
 }
 
-/// Writes a table after an empty line; nothing if it has no rows.
-pub(crate) fn write(
+/// A table below the text of a run; empty if it has no rows.
+pub(super) fn text_of_run(
     table: fn(&Recording, Duration) -> TableBlock,
     result: &RunResult,
-    output: &mut dyn Write,
-) -> io::Result<()> {
+) -> Vec<TextBlock> {
     let duration = Duration::from_nanos(result.window.duration_ns);
     let table = table(&result.recording, duration);
     if table.rows.is_empty() {
-        return Ok(());
+        return Vec::new();
     }
-    writeln!(output)?;
-    aligned::write(&table, aligned::BELOW_WRK, output)
+    vec![TextBlock::Line(String::new()), TextBlock::Table(table)]
 }
 
 fn of_parts(head: &str, caption: &str, parts: &[NameRecording], duration: Duration) -> TableBlock {

@@ -1,7 +1,8 @@
 //! Notes about sockets and kernel counters.
 
 use plan::readable::{counted, percent, time_us};
-use results::{SocketSummary, Spread, Telemetry};
+
+use crate::{SocketSummary, Spread, Telemetry};
 
 /// Counters of lost, refused or late packets and connections.
 const TROUBLES: [&str; 20] = [
@@ -28,12 +29,14 @@ const TROUBLES: [&str; 20] = [
 ];
 
 /// Whether a counter counts lost, refused or late packets or connections.
-pub(crate) fn is_trouble(counter: &str) -> bool {
+#[must_use]
+pub fn is_trouble(counter: &str) -> bool {
     TROUBLES.contains(&counter)
 }
 
 /// The number of known counters of lost, refused or late packets, and those that have grown.
-pub(crate) fn troubles(telemetry: &Telemetry) -> (usize, Vec<(&'static str, i64)>) {
+#[must_use]
+pub fn troubles(telemetry: &Telemetry) -> (usize, Vec<(&'static str, i64)>) {
     let growth = |name| Some((name, *telemetry.counters.get(name)?));
     let mut known: Vec<_> = TROUBLES.into_iter().filter_map(growth).collect();
     let number = known.len();
@@ -42,7 +45,7 @@ pub(crate) fn troubles(telemetry: &Telemetry) -> (usize, Vec<(&'static str, i64)
 }
 
 /// A line for the sockets, one for the counters, and one for each failure.
-pub(crate) fn notes(telemetry: &Telemetry) -> Vec<String> {
+pub(super) fn notes(telemetry: &Telemetry) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(telemetry.sockets.as_ref().map(sockets));
     if !telemetry.counters.is_empty() {

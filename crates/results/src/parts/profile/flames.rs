@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use presentation::{FlameBox, FlameGraph, FlameTone, words};
-use results::{FoldedStack, Profile};
+
+use crate::{FoldedStack, Profile};
 
 /// Narrower boxes are not drawn, in percent of the width.
 const WIDTH_MIN: f64 = 0.08;
@@ -24,7 +25,7 @@ const DIFFERENCES: [f64; 3] = [1.0, 5.0, 15.0];
 
 /// Which samples a graph is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Samples {
+pub(super) enum Samples {
     /// All samples.
     All,
     /// Those while a slow request was in flight.
@@ -68,7 +69,7 @@ impl<'a> Call<'a> {
 }
 
 /// The graph of some of the samples; `None` if there are none.
-pub(crate) fn graph(profile: &Profile, samples: Samples) -> Option<FlameGraph> {
+pub(super) fn graph(profile: &Profile, samples: Samples) -> Option<FlameGraph> {
     let root = Call::of(profile);
     let painter = Painter {
         samples,

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use plan::readable::{count, counted, list, percent, time_us};
-use results::{BreakdownRange, BreakdownRecording};
+
+use crate::{BreakdownRange, BreakdownRecording};
 
 /// The share of the requests that are the slowest ones.
 const SLOWEST_SHARE: f64 = 0.01;
