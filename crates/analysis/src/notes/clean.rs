@@ -3,7 +3,22 @@
 //! Other prefixes of lines are not removed: what a logger writes before a line looks like the name
 //! of a variant that a script writes there.
 
-use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+use super::lines::regex;
+
+/// What a terminal does not show: control sequences (ECMA-48: `ESC [ ... letter`, `ESC ] ... BEL`,
+/// `ESC` with one character), and backspaces.
+static CONTROL: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"\x1b\[[^@-~]*.?|\x1b\][^\x07\\]*.?|\x1b[()]?.?|\x08"));
+
+/// Marks of quotes, and `12:00:00`, `2024-05-01T12:00:00.123Z` or `[2024/05/01 12:00:00,123]`.
+static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
+    let time = r"(\d+[/.-]\d+[/.-]\d+[T ])?\d\d:\d\d:\d\d[\d.,:+Z-]*";
+    regex(&format!(r"^(>+ |>+$)*(\s*[\[(]?{time}[\])]? )?"))
+});
 
 /// A text without control sequences, and without `> ` and times at the start of lines. Every line
 /// is in its place.
@@ -13,74 +28,13 @@ pub(super) fn cleaned(text: &str) -> String {
         if at > 0 {
             cleaned.push('\n');
         }
-        cleaned.push_str(without_time(unquoted(&visible(line))));
+        let line = CONTROL.replace_all(line, "");
+        let line = line.trim_end_matches('\r');
+        // What was written last is seen.
+        let seen = line.rsplit('\r').next().unwrap_or(line);
+        cleaned.push_str(&PREFIX.replace(seen, ""));
     }
     cleaned
-}
-
-/// A line without Markdown's marks of quotes.
-fn unquoted(mut line: &str) -> &str {
-    while let Some(rest) = line.strip_prefix('>')
-        && (rest.is_empty() || rest.starts_with(['>', ' ']))
-    {
-        line = rest.strip_prefix(' ').unwrap_or(rest);
-    }
-    line
-}
-
-/// A line without `12:00:00`, `2024-05-01T12:00:00.123Z` or `[2024/05/01 12:00:00,123]` at its
-/// start.
-fn without_time(line: &str) -> &str {
-    let text = line.trim_start_matches([' ', '\t']);
-    let Some((first, rest)) = text.split_once(' ') else {
-        return line;
-    };
-    if is_time(first) {
-        return rest;
-    }
-    let is_date = first.len() >= 8 && is_of_digits(first);
-    match rest.split_once(' ') {
-        Some((second, rest)) if is_date && is_time(second) => rest,
-        _ => line,
-    }
-}
-
-/// Whether a word ends with hours, minutes and seconds.
-fn is_time(word: &str) -> bool {
-    word.matches(':').count() >= 2 && word.len() >= 8 && is_of_digits(word)
-}
-
-fn is_of_digits(word: &str) -> bool {
-    let is_part = |b: u8| b.is_ascii_digit() || b"-/:.,+TZ[]()".contains(&b);
-    word.bytes().all(is_part)
-        && word
-            .trim_start_matches(['[', '('])
-            .starts_with(|c: char| c.is_ascii_digit())
-}
-
-/// A line as a terminal shows it: without control sequences (ECMA-48: `ESC [ ... letter`, `ESC ]
-/// ... BEL`, `ESC` with one character), and with what was written last if it was overwritten.
-fn visible(line: &str) -> Cow<'_, str> {
-    let line = line.trim_end_matches('\r');
-    if !line.contains(['\u{1b}', '\r', '\u{8}']) {
-        return Cow::Borrowed(line);
-    }
-    let mut plain = String::with_capacity(line.len());
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' => match chars.next() {
-                Some('[') => drop(chars.find(|c| ('@'..='~').contains(c))),
-                Some(']') => drop(chars.find(|c| matches!(c, '\u{7}' | '\\'))),
-                Some('(' | ')') => drop(chars.next()),
-                _ => {}
-            },
-            '\u{8}' => {}
-            c => plain.push(c),
-        }
-    }
-    let plain = plain.trim_end_matches('\r');
-    Cow::Owned(plain.rsplit('\r').next().unwrap_or(plain).to_owned())
 }
 
 #[cfg(test)]

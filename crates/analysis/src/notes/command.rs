@@ -1,68 +1,76 @@
 //! Command lines of the load generators in notes.
 
-use plan::units::parse_count;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use super::lines::setting;
+use plan::units::parse_count;
+use regex_lite::Regex;
+
+use super::lines::regex;
 
 /// The options of a command line of one of the tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Command {
     /// Name of the program.
     pub(super) tool: String,
-    /// Number of threads: `-t`.
-    pub(super) threads: Option<u64>,
-    /// Number of connections: `-c`.
-    pub(super) connections: Option<u64>,
-    /// The duration as written: `-d`.
-    pub(super) duration: Option<String>,
-    /// Requests per second: `-R`.
-    pub(super) rate: Option<u64>,
-    /// The script as written: `-s`.
-    pub(super) script: Option<String>,
-    /// The timeout as written: `-T`.
-    pub(super) timeout: Option<String>,
+    /// Values as written of `-t`, `-c`, `-d`, `-R` and `-T`, by these letters.
+    values: BTreeMap<String, String>,
     /// The argument that contains `://`.
     pub(super) url: Option<String>,
     /// Everything else that may matter: `-H 'Accept-Encoding: gzip'`, `taskset -c 0`.
     pub(super) others: String,
-    /// Where its output goes, and other commands on its line.
-    pub(super) output: String,
     /// The prompt without its end, which may name a machine.
     pub(super) prompt: Option<String>,
+    /// Where its output goes, and other commands on its line.
+    pub(super) output: String,
 }
 
-/// The tools whose command lines are read.
-const TOOLS: [&str; 4] = ["wrk", "wrk2", "wrk-cmm", "wrkbench"];
+/// A command line of one of the tools. Before it may be a prompt and what starts a command: `sudo`,
+/// `time`, `taskset -c 0`, `A=b`.
+static TOOL: LazyLock<Regex> = LazyLock::new(|| {
+    let wrapper = r"(?:sudo|time|exec|env|nohup|nice|taskset|numactl|-[cn]|[\d,-]+|\w[\w./-]*=(?:'[^']*'|\S)+)\s+";
+    let tool = r"(?:\S*/)?(?P<tool>wrk|wrk2|wrk-cmm|wrkbench)\s+(?P<arguments>.*?)[`\s]*$";
+    let prompt = r"^(?:(?P<prompt>.*?)[$#>%]\s)??[`\s]*";
+    regex(&format!("{prompt}(?P<wrappers>(?:{wrapper})*){tool}"))
+});
 
-/// What may precede a tool.
-const WRAPPERS: [&str; 10] = [
-    "sudo", "time", "exec", "env", "nohup", "nice", "taskset", "numactl", "-c", "-n",
+/// Options of the tools with values: short and long names.
+const LONG_NAMES: [(&str, &str); 7] = [
+    ("t", "threads"),
+    ("c", "connections"),
+    ("d", "duration"),
+    ("R", "rate"),
+    ("s", "script"),
+    ("T", "timeout"),
+    ("H", "header"),
 ];
 
-/// Options of the tools that only change what is printed or saved. All but the last print.
-const OUTPUT_OPTIONS: [&str; 7] = [
-    "latency",
-    "L",
-    "U",
-    "u_latency",
-    "breakout",
-    "percentiles",
-    "json",
-];
+/// Options of the tools that only change what is printed.
+const OUTPUT_OPTIONS: [&str; 6] = ["latency", "L", "U", "u_latency", "breakout", "percentiles"];
 
 /// Limit on the words of a command line.
 const WORDS_MAX: usize = 200;
 
 /// A command line of one of the tools, with or without a prompt before it.
 pub(super) fn tool(line: &str) -> Option<Command> {
-    let prompted = ["$ ", "# ", "> ", "% "].into_iter();
-    let prompted = prompted.filter_map(|end| line.split_once(end));
-    let mut candidates = std::iter::once(("", line)).chain(prompted);
-    candidates.find_map(|(prompt, text)| {
-        let mut command = parse_tool(text.trim_matches(['`', ' ']))?;
-        command.prompt = Some(prompt.trim().to_owned()).filter(|prompt| !prompt.is_empty());
-        Some(command)
-    })
+    let found = TOOL.captures(Some(line).filter(|line| line.contains("wrk"))?)?;
+    let words: Vec<&str> = words(&found["arguments"])
+        .take(WORDS_MAX)
+        .map(unquoted)
+        .collect();
+    let end = words.iter().position(|word| ends_command(word));
+    let (words, after) = words.split_at(end.unwrap_or(words.len()));
+    let is_option = |word: &&&str| word.starts_with('-') || word.contains("://");
+    words.iter().find(is_option)?;
+    let wrappers = found["wrappers"].split_whitespace().map(str::to_owned);
+    let mut command = Command::of(wrappers.collect(), words);
+    command.tool = found["tool"].to_owned();
+    command.output.push_str(&after.join(" "));
+    let prompt = found
+        .name("prompt")
+        .map(|prompt| prompt.as_str().trim().to_owned());
+    command.prompt = prompt.filter(|prompt| !prompt.is_empty());
+    Some(command)
 }
 
 /// What follows a prompt: `$ `, `root@host:~# `, `[me@host dir]$ `.
@@ -74,74 +82,59 @@ pub(super) fn after_prompt(line: &str) -> Option<&str> {
     (is_prompt || line.starts_with("$ ")).then(|| rest[2..].trim())
 }
 
-fn parse_tool(text: &str) -> Option<Command> {
-    let mut words = words(text).take(WORDS_MAX).map(unquoted);
-    let mut placed = Vec::new();
-    // What may precede the tool: `sudo`, `time`, `taskset -c 0`, `A=b`.
-    let tool = words.by_ref().take(8).find_map(|word| {
-        let program = word.rsplit('/').next().unwrap_or(word);
-        if TOOLS.contains(&program) {
-            return Some(Some(program));
-        }
-        placed.push(word);
-        let is_number = word.bytes().all(|b| matches!(b, b'0'..=b'9' | b',' | b'-'));
-        let may_precede = WRAPPERS.contains(&word) || is_number || setting(word).is_some();
-        (!may_precede).then_some(None)
-    })??;
-    let words: Vec<&str> = words.collect();
-    let end = words.iter().position(|word| ends_command(word));
-    let (words, after) = words.split_at(end.unwrap_or(words.len()));
-    let is_option = |word: &&str| word.starts_with('-') || word.contains("://");
-    let mut command = words
-        .iter()
-        .any(is_option)
-        .then(|| options(placed, words))?;
-    command.tool = tool.to_owned();
-    command.output.push_str(&after.join(" "));
-    Some(command)
-}
-
 /// Whether a word passes the output on or begins another command.
 fn ends_command(word: &str) -> bool {
     let word = word.trim_start_matches(['1', '2']);
     word.starts_with(['|', '>', '&', ';'])
 }
 
-fn options(others: Vec<&str>, words: &[&str]) -> Command {
-    let mut command = Command::default();
-    let mut others: Vec<String> = others.into_iter().map(str::to_owned).collect();
-    let mut words = words.iter().map(|word| word.trim_end_matches(';'));
-    while let Some(word) = words.next() {
-        let Some((name, attached)) = option(word) else {
-            if word.contains("://") && command.url.is_none() {
-                command.url = Some(word.to_owned());
-            } else {
-                others.push(word.to_owned());
+impl Command {
+    fn of(mut others: Vec<String>, words: &[&str]) -> Self {
+        let mut command = Self::default();
+        let mut words = words.iter().map(|word| word.trim_end_matches(';'));
+        while let Some(word) = words.next() {
+            let Some((name, attached)) = option(word) else {
+                if word.contains("://") && command.url.is_none() {
+                    command.url = Some(word.to_owned());
+                } else {
+                    others.push(word.to_owned());
+                }
+                continue;
+            };
+            let mut value = || attached.or_else(|| words.next()).map(str::to_owned);
+            let mut short = LONG_NAMES.iter().filter(|(_, long)| *long == name);
+            let name = short.next().map_or(name, |(short, _)| short);
+            match name {
+                // The arguments of a script.
+                "" => {
+                    others.push(word.to_owned());
+                    others.extend(words.by_ref().map(str::to_owned));
+                }
+                "json" => command.output.extend(value()),
+                "H" => others.extend(value().map(|header| format!("-H {header:?}"))),
+                "s" => others.extend(value().map(|script| format!("-s {script}"))),
+                "t" | "c" | "d" | "R" | "T" => {
+                    command
+                        .values
+                        .extend(value().map(|value| (name.to_owned(), value)));
+                }
+                name if OUTPUT_OPTIONS.contains(&name) => {}
+                _ => others.push(word.to_owned()),
             }
-            continue;
-        };
-        let mut value = || attached.or_else(|| words.next());
-        let mut count = || value().and_then(|text| parse_count(text).ok());
-        match name {
-            // The arguments of a script.
-            "" => {
-                others.push(word.to_owned());
-                others.extend(words.by_ref().map(str::to_owned));
-            }
-            "t" | "threads" => command.threads = count(),
-            "c" | "connections" => command.connections = count(),
-            "R" | "rate" => command.rate = count(),
-            "d" | "duration" => command.duration = value().map(str::to_owned),
-            "s" | "script" => command.script = value().map(str::to_owned),
-            "T" | "timeout" => command.timeout = value().map(str::to_owned),
-            "json" => command.output.extend(value()),
-            "H" | "header" => others.extend(value().map(|header| format!("-H {header:?}"))),
-            name if OUTPUT_OPTIONS.contains(&name) => {}
-            _ => others.push(word.to_owned()),
         }
+        command.others = others.join(" ");
+        command
     }
-    command.others = others.join(" ");
-    command
+
+    /// The value of an option, by its short name.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// The number that an option has as its value.
+    pub(super) fn count(&self, name: &str) -> Option<u64> {
+        parse_count(self.value(name)?).ok()
+    }
 }
 
 /// The name of an option, and the value that is attached to it.
@@ -154,25 +147,12 @@ fn option(word: &str) -> Option<(&str, Option<&str>)> {
     Some((name, Some(value).filter(|value| !value.is_empty())))
 }
 
-/// Splits words as a shell does: spaces within quotes do not split (`-H 'Referer: http://h/'`).
+/// A word as a shell splits them: spaces within quotes do not split (`-H 'Referer: http://h/'`).
+static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?:"[^"]*"?|'[^']*'?|[^\s"'])+"#));
+
+/// The words of a line.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start();
-        let mut quote = None;
-        let ends_word = |c: char| {
-            match quote {
-                Some(open) if c == open => quote = None,
-                None if matches!(c, '"' | '\'') => quote = Some(c),
-                _ => {}
-            }
-            quote.is_none() && c.is_whitespace()
-        };
-        let end = rest.find(ends_word).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        rest = after;
-        (!word.is_empty()).then_some(word)
-    })
+    WORD.find_iter(text).map(|word| word.as_str())
 }
 
 fn unquoted(word: &str) -> &str {
@@ -196,16 +176,18 @@ mod tests {
         ] {
             let command = tool(line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(
-                (command.threads, command.connections),
+                (command.count("t"), command.count("c")),
                 (Some(4), Some(300)),
                 "{line}"
             );
-            assert_eq!(command.duration.as_deref(), Some("30s"), "{line}");
+            assert_eq!(command.value("d"), Some("30s"), "{line}");
             assert_eq!(command.url.as_deref(), Some("http://localhost/"), "{line}");
         }
         let with_rate = tool("wrk2 -R2k -c10 -s x.lua http://h/ -- -t9").unwrap();
-        assert_eq!((with_rate.rate, with_rate.threads), (Some(2_000), None));
-        assert_eq!(with_rate.script.as_deref(), Some("x.lua"));
+        assert_eq!(
+            (with_rate.count("R"), with_rate.count("t")),
+            (Some(2_000), None)
+        );
     }
 
     #[test]
@@ -213,7 +195,7 @@ mod tests {
         let command =
             tool("wrk -H \"Referer: http://other/\" -H 'X: -c7 -t9' -c300 'http://h/'").unwrap();
         assert_eq!(command.url.as_deref(), Some("http://h/"));
-        assert_eq!((command.threads, command.connections), (None, Some(300)));
+        assert_eq!((command.count("t"), command.count("c")), (None, Some(300)));
     }
 
     #[test]
@@ -226,6 +208,10 @@ mod tests {
             ("A=1 taskset -c 0-3 wrk -c1 http://h/", "A=1 taskset -c 0-3"),
             ("wrk -c1 http://h/ -- --big 1", "-- --big 1"),
             ("wrk -c1 http://h/ # cold", "# cold"),
+            (
+                "wrk2 -R9 --script x.lua http://h/ -- -t9",
+                "-s x.lua -- -t9",
+            ),
         ] {
             assert_eq!(tool(line).unwrap().others, others, "{line}");
         }

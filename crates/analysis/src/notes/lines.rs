@@ -1,9 +1,17 @@
 //! What single lines between reports are: headings, labels, settings.
 
+use std::sync::LazyLock;
+
 use plan::secrets::hide_secrets;
+use regex_lite::Regex;
 use results::Setting;
 
 use super::command;
+
+/// A regular expression of this program.
+pub(crate) fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is one")
+}
 
 /// A line of the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,38 +49,37 @@ const SETTINGS_MAX: usize = 32;
 /// The title that json.lua prints above its object.
 const JSON_TITLE: &str = "JSON Output";
 
+/// A heading: `## x86_64`, `**x86_64**`, `=== x86_64 ===`.
+static HEADING: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(?:(#{1,6})[ \t]+|\*\*+|==+|--+)\s*(.*?)[#\s:]*(\*\*+|==+|--+)?$"));
+
+/// A setting as a word or a line: `rmem=262144`, `net.ipv4.tcp_rmem = 4096 131072 6291456`.
+static SETTING: LazyLock<Regex> =
+    LazyLock::new(|| regex(r#"^[`,;]*([A-Za-z_][\w./-]*)(?: = |=)["']?([^=\s].*?)["'`,;]*$"#));
+
+/// What may precede settings.
+static SETTING_COMMAND: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(?:sudo )?(?:sysctl -w |export )?"));
+
 /// Whether a line ends an unfinished report, because no line of a report looks like it.
 pub(super) fn is_outside_of_reports(line: &str) -> bool {
-    command::tool(line).is_some() || markdown_heading(line).is_some()
+    command::tool(line).is_some() || heading(line, false).is_some()
 }
 
 /// The level and the title of a heading on one line. In a block of code, `# x` is a comment.
 pub(super) fn heading(line: &str, is_in_code: bool) -> Option<(u8, &str)> {
-    let found = markdown_heading(line).filter(|_| !is_in_code);
-    let found = found.or_else(|| Some((LEVEL_OF_FRAMED, framed(line)?)));
-    found.filter(|(_, title)| is_title(title))
+    let found = HEADING.captures(line)?;
+    let level = match (found.get(1), found.get(3)) {
+        (Some(marks), _) if !is_in_code => u8::try_from(marks.len()).ok()?,
+        (None, Some(_)) => LEVEL_OF_FRAMED,
+        _ => return None,
+    };
+    let title = found.get(2)?.as_str();
+    is_title(title).then_some((level, title))
 }
 
 fn is_title(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= TITLE_MAX_CHARS
-}
-
-/// `## x86_64`.
-fn markdown_heading(line: &str) -> Option<(u8, &str)> {
-    let title = line.trim_start_matches('#');
-    let level = u8::try_from(line.len() - title.len()).ok()?;
-    let is_heading = (1..=6).contains(&level) && title.starts_with([' ', '\t']);
-    is_heading.then(|| (level, without_colon(title.trim_matches(['#', ' ', '\t']))))
-}
-
-/// `**x86_64**`, `=== x86_64 ===`.
-fn framed(line: &str) -> Option<&str> {
-    ["**", "==", "--"].into_iter().find_map(|frame| {
-        let inner = line.strip_prefix(frame)?.strip_suffix(frame)?;
-        Some(without_colon(
-            inner.trim_matches(|c: char| c == ' ' || frame.contains(c)),
-        ))
-    })
 }
 
 /// Whether a line begins or ends a block of code.
@@ -82,8 +89,8 @@ pub(super) fn is_fence(line: &str) -> bool {
 
 /// The level of the heading that a line of `=` or `-` makes of the line above it.
 pub(super) fn underline(line: &str, above: &str) -> Option<u8> {
-    let all = |rule: u8| line.len() >= 3 && line.bytes().all(|b| b == rule);
-    let level = match (all(b'='), all(b'-')) {
+    let is_of = |rule: char| line.len() >= 3 && line.trim_start_matches(rule).is_empty();
+    let level = match (is_of('='), is_of('-')) {
         (true, _) => 1,
         (_, true) => 2,
         _ => return None,
@@ -92,7 +99,7 @@ pub(super) fn underline(line: &str, above: &str) -> Option<u8> {
 }
 
 pub(super) fn without_colon(title: &str) -> &str {
-    title.trim_end().trim_end_matches(':').trim_end()
+    title.trim_end_matches([':', ' '])
 }
 
 /// `x86_64:`.
@@ -104,42 +111,24 @@ pub(super) fn label(line: &str) -> Option<&str> {
 /// Settings and nothing else: `rmem=262144 wmem=262144`, `net.ipv4.tcp_rmem = 4096 131072 6291456`,
 /// `$ sudo sysctl -w net.core.somaxconn=128`, `$ export GOMAXPROCS=1`.
 pub(super) fn settings(line: &str) -> Option<Vec<Setting>> {
-    if let Some((key, value)) = line.split_once(" = ") {
-        let value = value.trim().replace('\t', " ");
-        return Some(vec![of_words(key.trim(), &value)?]);
-    }
     let line = command::after_prompt(line).unwrap_or(line);
-    let line = line.strip_prefix("sudo ").unwrap_or(line);
-    let line = ["sysctl -w ", "export "]
-        .iter()
-        .find_map(|command| line.strip_prefix(command))
-        .unwrap_or(line);
-    let words: Option<Vec<Setting>> = command::words(line)
-        .take(SETTINGS_MAX + 1)
-        .map(setting)
-        .collect();
-    words.filter(|words| (1..=SETTINGS_MAX).contains(&words.len()))
+    let line = SETTING_COMMAND.replace(line, "");
+    if line.contains(" = ") {
+        return Some(vec![setting(&line)?]);
+    }
+    let words = command::words(&line).take(SETTINGS_MAX + 1);
+    let settings: Vec<Setting> = words.map(setting).collect::<Option<_>>()?;
+    (1..=SETTINGS_MAX)
+        .contains(&settings.len())
+        .then_some(settings)
 }
 
-/// The setting in a word such as `rmem=262144`.
-pub(super) fn setting(word: &str) -> Option<Setting> {
-    let word = word.trim_matches(['`', ',', ';']);
-    let (key, value) = word.split_once('=')?;
-    of_words(key, value.trim_matches(['"', '\'']))
-}
-
-fn of_words(key: &str, value: &str) -> Option<Setting> {
+fn setting(text: &str) -> Option<Setting> {
+    let found = SETTING.captures(text)?;
+    let (factor, level) = (found[1].to_owned(), found[2].replace('\t', " "));
     // Scripts, which notes may quote, set fields of the table `wrk`.
-    let is_key = !key.starts_with("wrk.")
-        && key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && key
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/'));
-    let is_value = !value.is_empty() && !value.starts_with('=') && is_title(value);
-    (is_key && is_value).then(|| Setting {
-        factor: key.to_owned(),
-        level: value.to_owned(),
-    })
+    let is_setting = !factor.starts_with("wrk.") && is_title(&level);
+    is_setting.then_some(Setting { factor, level })
 }
 
 /// A line of a text as messages quote it: on one line, and shortened if it is long.

@@ -4,16 +4,13 @@
 //! A report counts if its last line is there; a report that is cut off is a failed run. Lines of a
 //! report that are not understood are skipped with a note. All lines between reports are in the
 //! path of names (`path.rs`), which decides what is a repetition of what. Some of them name the
-//! runs (`context.rs`, `names.rs`), and the others where nothing else distinguishes two runs
-//! (`text_names.rs`).
+//! runs (`names.rs`), and the others where nothing else distinguishes two runs (`text_names.rs`).
 
 mod clean;
 mod command;
-mod context;
 mod lines;
 mod names;
 mod path;
-mod printed;
 mod report;
 mod rounds;
 mod rows;
@@ -26,15 +23,14 @@ use std::time::Duration;
 
 use plan::units;
 
-use crate::repetitions::{drop_copies, number_runs, renumber_duplicates};
+use crate::repetitions::{drop_copies, limited, renumber_duplicates};
 use crate::{Form, Observation};
 use command::Command;
-use context::{Context, Situation};
 use lines::SourceLine;
-pub(crate) use lines::quote;
+pub(crate) use lines::{quote, regex};
 use names::Names;
+use path::{Path, Place};
 use report::{LineUse, Report};
-use script_object::NoObject;
 pub(crate) use script_object::first as first_object;
 use tables::Tables;
 pub(crate) use text_names::TEXT;
@@ -56,8 +52,8 @@ pub(crate) struct TextRuns {
 /// Limit on the runs of one text.
 const RUNS_MAX: usize = 10_000;
 
-/// Limit on notes about one text.
-const NOTES_MAX: usize = 20;
+/// Limit on notes about one text that are counted.
+const NOTES_KEPT: usize = 10_000;
 
 /// Limit on the length of an object printed by a script.
 const OBJECT_MAX_BYTES: usize = 64 << 10;
@@ -77,22 +73,23 @@ const COMMANDS_TRIED: usize = 32;
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
     let text = clean::cleaned(text);
     let mut reader = Reader::default();
-    let mut offset = 0;
-    for (index, raw) in text.split_inclusive('\n').enumerate() {
+    let (mut number, mut rest) = (1, text.as_str());
+    while !rest.is_empty() {
         if reader.runs.len() + reader.tables.len() >= RUNS_MAX {
             reader.note(
-                index + 1,
+                number,
                 format_args!("more than {RUNS_MAX} runs: the rest is not read"),
             );
             break;
         }
-        reader.offset = offset;
-        offset += raw.len();
-        if reader.offset >= reader.skip_until {
-            reader.line(index + 1, raw, &text[reader.offset..]);
-        }
+        let object = reader.line(number, rest);
+        let line = rest[object..]
+            .find('\n')
+            .map_or(rest.len(), |end| object + end + 1);
+        number += rest[..line].matches('\n').count();
+        rest = &rest[line..];
     }
-    reader.end();
+    reader.end_open();
     reader.into_runs(source)
 }
 
@@ -102,7 +99,7 @@ struct Run {
     line: usize,
     form: Form,
     report: Report,
-    situation: Situation,
+    place: Place,
     /// The command line that made it.
     command: Option<(Command, SourceLine)>,
     /// The line with the numbers of threads and connections.
@@ -112,23 +109,18 @@ struct Run {
 
 #[derive(Debug, Default)]
 struct Reader {
-    context: Context,
+    path: Path,
     /// The report whose last line was not read yet.
     open: Option<Run>,
     runs: Vec<Run>,
     tables: Tables,
     notes: Vec<String>,
-    unsaid_notes: usize,
     is_in_code: bool,
     /// Lines of the open report that are not understood. If it is cut off, they are below it.
     unknown: Vec<(usize, String)>,
     /// A line that continues in the next one, as far as it was read, and the number of its first
     /// line.
     continued: Option<(usize, String)>,
-    /// Text up to this offset has been read, as an object.
-    skip_until: usize,
-    /// Offset of the current line.
-    offset: usize,
     /// Number of bytes that looked like an object but were none.
     wasted_bytes: usize,
     /// Whether a script may still add to the last finished report.
@@ -136,66 +128,59 @@ struct Reader {
 }
 
 impl Reader {
-    fn line(&mut self, number: usize, raw: &str, rest: &str) {
+    /// Handles the next line, and says how many bytes of the text an object there takes.
+    fn line(&mut self, number: usize, rest: &str) -> usize {
+        let raw = rest.split_inclusive('\n').next().unwrap_or_default();
         let line = raw.trim();
         let is_fence = lines::is_fence(line);
         if line.is_empty() || is_fence {
             self.end_continued();
             self.tables.end();
-            self.context.take(number, "", self.is_in_code);
+            self.path.take(number, "", self.is_in_code);
             self.is_in_code ^= is_fence;
-            return;
+            return 0;
         }
-        let mut begins = report::start(line);
-        if let Some(report) = begins.as_mut().filter(|_| !raw.ends_with('\n')) {
-            // A line without its line feed may have lost a part of the URL.
-            report.url = None;
-        }
+        let begins = report::start(line);
         let starts_another = begins.is_some()
             || report::starts_without_first_line(line)
                 && self.open.as_ref().is_none_or(|run| run.report.has(line));
         if starts_another {
             self.end_open();
-            self.open_run(number, begins.unwrap_or_default());
+            let mut report = begins.unwrap_or_default();
+            // A line without its line feed may have lost a part of the URL.
+            report.url.take_if(|_| !raw.ends_with('\n'));
+            self.open = Some(self.run(number, report));
         } else if self.open.is_some() && lines::is_outside_of_reports(line) {
             self.end_open();
         }
         if self.open.is_some() {
             self.line_of_report(number, line);
-            return;
-        }
-        if self.row(number, line) {
-            return;
-        }
-        if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
-            self.object(number, line, rest);
+        } else if self.row(number, line) {
+        } else if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
+            return self.object(number, line, rest);
         } else {
             self.line_between(number, line);
         }
+        0
     }
 
     fn line_of_report(&mut self, number: usize, line: &str) {
         let Some(run) = &mut self.open else {
             return;
         };
-        if report::start(line).is_some() {
-            return;
+        let line_use = run.report.take(line);
+        if run.report.values.contains_key("connections") {
+            run.load_line
+                .get_or_insert_with(|| SourceLine::new(number, line));
         }
-        let knew_load = run.report.values.contains_key("connections");
-        match run.report.take(line) {
-            LineUse::Taken => {
-                if !knew_load && run.report.values.contains_key("connections") {
-                    run.load_line = Some(SourceLine::new(number, line));
-                }
-            }
+        match line_use {
+            LineUse::Taken => {}
             LineUse::Last => {
                 self.unknown.clear();
-                if let Some(mut run) = self.open.take() {
-                    run.report.finish();
-                    run.failure = run.report.failure();
-                    self.close(run);
-                    self.may_be_added_to = true;
-                }
+                run.report.finish();
+                run.failure = run.report.failure();
+                self.close();
+                self.may_be_added_to = true;
             }
             LineUse::Unknown => {
                 self.unknown.push((number, line.to_owned()));
@@ -238,49 +223,39 @@ impl Reader {
                 ),
             );
         } else if !line.starts_with(OWN_MESSAGE) {
-            self.may_be_added_to &= self.context.take(number, line, self.is_in_code);
+            self.may_be_added_to &= self.path.take(number, line, self.is_in_code);
         }
     }
 
     /// Handles a line of a table of runs, or the line that shows that a table has begun.
     fn row(&mut self, number: usize, line: &str) -> bool {
-        let context = &mut self.context;
-        let begin = || {
-            context.forget_line_above();
-            context.begin_report()
-        };
-        let taken = self.tables.take(number, line, begin);
-        for note in self.tables.take_notes() {
-            self.say(note);
-        }
+        let taken = self
+            .tables
+            .take(number, line, &mut self.path, &mut self.notes);
+        self.notes.truncate(NOTES_KEPT);
         self.may_be_added_to &= !taken;
         taken
     }
 
-    /// Handles an object printed by a script.
-    fn object(&mut self, number: usize, line: &str, rest: &str) {
-        let mut end = rest.len().min(OBJECT_MAX_BYTES);
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
+    /// Handles an object printed by a script, and says how many bytes it takes.
+    fn object(&mut self, number: usize, line: &str, rest: &str) -> usize {
+        let end = rest.floor_char_boundary(OBJECT_MAX_BYTES);
         match first_object(&rest[..end]) {
             Ok((values, length)) => {
-                self.skip_until = self.offset + length;
                 self.add(number, values);
+                length
             }
-            Err(NoObject {
-                reason,
-                bytes,
-                is_of_something_else,
-            }) => {
-                self.wasted_bytes += bytes;
+            Err(none) => {
+                self.wasted_bytes += none.bytes;
                 self.line_between(number, line);
-                if !is_of_something_else {
+                if !none.is_of_something_else {
+                    let reason = none.reason;
                     self.note(
                         number,
                         format_args!("no object of json.lua ({reason}), skipped"),
                     );
                 }
+                0
             }
         }
     }
@@ -288,11 +263,10 @@ impl Reader {
     /// Adds values written by a script: to the report above if they belong to it, else as a run of
     /// their own.
     fn add(&mut self, number: usize, values: BTreeMap<String, f64>) {
-        let requests = values.get(results::metric::REQUESTS).copied();
+        let requests = |values: &BTreeMap<_, f64>| values.get(results::metric::REQUESTS).copied();
         let above = self.runs.last_mut().filter(|_| self.may_be_added_to);
-        self.may_be_added_to = false;
         match above {
-            Some(run) if run.report.values.get(results::metric::REQUESTS).copied() == requests => {
+            Some(run) if requests(&run.report.values) == requests(&values) => {
                 // If both have a value, that of the object counts: its totals are exact, and tables
                 // were made from it.
                 run.report.values.extend(values);
@@ -306,95 +280,75 @@ impl Reader {
                 ),
             ),
             None => {
-                let failure = (requests == Some(0.0)).then(|| "nothing was answered".to_owned());
-                let mut report = Report::default();
-                report.values = values;
-                self.open_run(number, report);
-                if let Some(mut run) = self.open.take() {
-                    run.form = Form::Object;
-                    run.failure = failure;
-                    self.close(run);
-                }
+                let mut run = self.run(number, Report::default());
+                run.form = Form::Object;
+                let is_empty = requests(&values) == Some(0.0);
+                run.failure = is_empty.then(|| "nothing was answered".to_owned());
+                run.report.values = values;
+                self.open = Some(run);
+                self.close();
             }
         }
+        self.may_be_added_to = false;
     }
 
-    fn open_run(&mut self, line: usize, report: Report) {
+    /// A run that begins here.
+    fn run(&mut self, line: usize, report: Report) -> Run {
         self.end_continued();
         self.may_be_added_to = false;
         self.tables.end();
-        let situation = self.context.begin_report();
-        self.open = Some(Run {
+        Run {
             line,
             form: Form::Text,
             report,
-            situation,
+            place: self.path.begin_report(),
             command: None,
             load_line: None,
             failure: None,
-        });
+        }
     }
 
-    /// Adds a run with its command line: the last one above that does not contradict it.
-    fn close(&mut self, mut run: Run) {
-        let above = self.context.tools.get(..run.situation.tools);
-        let mut last_first = above.unwrap_or_default().iter().rev().take(COMMANDS_TRIED);
-        run.command = last_first
-            .find(|(command, _)| run.is_made_by(command))
-            .cloned();
-        self.runs.push(run);
+    /// Adds the open run with its command line: the last one above that does not contradict it.
+    fn close(&mut self) {
+        if let Some(mut run) = self.open.take() {
+            let mut last_first = self.path.tools.iter().rev().take(COMMANDS_TRIED);
+            run.command = last_first
+                .find(|(command, _)| run.is_made_by(command))
+                .cloned();
+            self.runs.push(run);
+        }
     }
 
     /// Ends a report whose last line is missing.
     fn end_open(&mut self) {
-        if let Some(mut run) = self.open.take() {
+        if let Some(run) = &mut self.open {
             // Any number may be cut off, except for these, which have a word after them.
-            run.report
-                .values
-                .retain(|name, _| name == "threads" || name == "connections");
+            let is_whole = |name: &str| name == "threads" || name == "connections";
+            run.report.values.retain(|name, _| is_whole(name));
             run.failure = Some("the report is cut off".to_owned());
-            self.close(run);
         }
+        self.close();
         for (number, line) in std::mem::take(&mut self.unknown) {
-            self.context.take(number, &line, self.is_in_code);
-        }
-    }
-
-    fn end(&mut self) {
-        self.end_open();
-        if self.unsaid_notes > 0 {
-            self.notes
-                .push(format!("{} more notes are not shown", self.unsaid_notes));
+            self.path.take(number, &line, self.is_in_code);
         }
     }
 
     fn note(&mut self, line: usize, what: std::fmt::Arguments<'_>) {
-        self.say(format!("line {line}: {what}"));
-    }
-
-    fn say(&mut self, note: String) {
-        if self.notes.len() < NOTES_MAX {
-            self.notes.push(note);
-        } else {
-            self.unsaid_notes += 1;
-        }
+        self.notes.push(format!("line {line}: {what}"));
+        self.notes.truncate(NOTES_KEPT);
     }
 
     fn into_runs(mut self, source: &str) -> TextRuns {
-        let places = self.runs.iter_mut().map(|run| &mut run.situation.place);
-        path::unite_passes(&mut places.collect::<Vec<_>>());
+        path::unite_passes(&mut self.runs);
         let names = Names::of(&self.runs);
         // So far, all notes are about skipped lines.
         let has_skipped_lines = !self.notes.is_empty();
-        let mut notes = self.notes;
-        let mut above: BTreeMap<String, (usize, Situation)> = BTreeMap::new();
-        let mut found: Vec<(usize, Observation)> = Vec::with_capacity(self.runs.len());
-        for run in self.runs {
-            let (line, situation) = (run.line, run.situation.clone());
-            let observation = names.observation(run, source);
-            above.insert(observation.source.clone(), (line, situation));
-            found.push((line, observation));
-        }
+        let mut notes = limited(self.notes, "more notes are not shown");
+        let observed = |run: &Run| (run.line, names.observation(run, source));
+        let mut found: Vec<(usize, Observation)> = self.runs.iter().map(observed).collect();
+        let runs = found.iter().zip(&self.runs);
+        let runs = runs.map(|((_, observation), run)| (observation.source.clone(), run));
+        let runs: BTreeMap<String, &Run> = runs.collect();
         notes.extend(self.tables.wrong_averages());
         let (rows, table_names) = self.tables.into_rows(source);
         found.extend(rows);
@@ -402,11 +356,11 @@ impl Reader {
         let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
         notes.extend(drop_copies(std::iter::once(&mut observations)));
         tables::name_tables(&mut observations, &table_names);
-        text_names::keep_apart(&mut observations, &above);
+        text_names::keep_apart(&mut observations, &runs);
         for (position, observation) in (1..).zip(&mut observations) {
             observation.position = observation.position.or(Some(position));
         }
-        number(&mut observations);
+        renumber_duplicates(&mut observations);
         TextRuns {
             observations,
             notes,
@@ -417,20 +371,6 @@ impl Reader {
 
 /// How messages of wrkbench begin, which are among its reports if both are saved in one file.
 const OWN_MESSAGE: &str = "wrkbench: ";
-
-/// Numbers the runs within their cells: by their rounds and numbers if they have them, else from 1.
-fn number(observations: &mut [Observation]) {
-    let known = |run: &Observation| {
-        run.round
-            .or_else(|| (run.form == Form::Table).then_some(run.run))
-    };
-    let numbers: Vec<Option<u32>> = observations.iter().map(known).collect();
-    number_runs(observations);
-    for (run, number) in observations.iter_mut().zip(numbers) {
-        run.run = number.unwrap_or(run.run);
-    }
-    renumber_duplicates(observations);
-}
 
 impl Run {
     fn url(&self) -> Option<&str> {
@@ -447,29 +387,24 @@ impl Run {
         self.report.values.get(name).map(|count| *count as u64)
     }
 
-    /// How long it was to last, if the first line rounds that: 90 s are `2m` there.
-    fn lasted(&self) -> Option<Duration> {
+    /// How long it was to last. The first line rounds that: 90 s are `2m` there.
+    fn planned(&self) -> Option<Duration> {
         let printed = self.report.duration.as_deref()?;
-        let step_s = match printed.bytes().last()? {
-            b'm' => 10.0,
-            b'h' => 600.0,
-            _ => return None,
+        let step_s = match printed.ends_with('h') {
+            true => 600.0,
+            false => 10.0,
         };
-        let is_printed_so = |duration: &Duration| units::banner_duration(*duration) == printed;
-        let of_command = || units::parse_time(self.command()?.duration.as_deref()?).ok();
+        let of_command = || units::parse_time(self.command()?.value("d")?).ok();
         let of_total = || {
             let took_us = self.report.values.get(results::metric::DURATION_US)?;
             let steps = (took_us / 1e6 / step_s).round();
             Duration::try_from_secs_f64(steps * step_s).ok()
         };
-        let lasted = of_command().filter(is_printed_so).or_else(of_total);
-        lasted.filter(|lasted| is_printed_so(lasted) && units::parse_time(printed) != Ok(*lasted))
-    }
-
-    /// The duration as an option of the command line.
-    fn duration(&self) -> Option<String> {
-        let lasted = self.lasted().map(|lasted| format!("{}s", lasted.as_secs()));
-        lasted.or_else(|| self.report.duration.clone())
+        let mut rounded = [of_command(), of_total()].into_iter().flatten();
+        let is_printed_so =
+            |it: &Duration| !printed.ends_with('s') && units::banner_duration(*it) == printed;
+        let planned = rounded.find(is_printed_so);
+        planned.or_else(|| units::parse_time(printed).ok())
     }
 
     /// Whether a command line does not contradict the report.
@@ -481,15 +416,15 @@ impl Run {
             let reached = self.report.values.get(results::metric::REQUESTS_PER_SEC);
             reached.is_some_and(|reached| *reached > rate as f64 * RATE_EXCEEDED)
         };
-        let duration = command.duration.as_deref();
+        let duration = command.value("d");
         let duration = duration.and_then(|text| units::parse_time(text).ok());
         agree(command.url.as_deref(), self.report.url.as_deref())
             && agree(
                 duration.map(units::banner_duration),
                 self.report.duration.clone(),
             )
-            && !command.rate.is_some_and(too_fast)
-            && agree(command.threads, self.printed("threads"))
-            && agree(command.connections, self.printed("connections"))
+            && !command.count("R").is_some_and(too_fast)
+            && agree(command.count("t"), self.printed("threads"))
+            && agree(command.count("c"), self.printed("connections"))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::rc::Rc;
 
 use plan::secrets::hide_secrets;
 use plan::{OptionName, OptionValue, Target, units};
@@ -9,10 +10,9 @@ use results::Setting;
 use results::metric;
 
 use super::Run;
-use super::context::{Situation, Title};
 use super::lines::SourceLine;
-
-use crate::repetitions::{PRINTED_DURATION, TEXT_ABOVE};
+use super::path::{Line, Place};
+use crate::repetitions::TEXT_ABOVE;
 use crate::{Form, LoadPart, Observation, Origin};
 
 /// The setting whose levels are the outermost headings.
@@ -24,260 +24,231 @@ const DEFAULT_TIMEOUT: &str = "2s";
 /// A run that took less than this share of its duration was ended early.
 const WHOLE_RATIO: f64 = 0.9;
 
+/// The part of a load that is all other options of its command line.
+const OTHERS: &str = "other options";
+
+/// The part of a load that may name a machine.
+const PROMPT: &str = "prompt";
+
 /// What names the runs of a text.
 pub(super) struct Names {
     /// Number of outermost titles that all runs share.
     common_titles: usize,
     /// Whether runs below one title go to several URLs, so that URLs name the targets.
     targets_are_urls: bool,
-    /// Which options of the load are shown.
-    shown: [bool; OPTIONS],
-    /// Names of the settings that not all runs share.
-    own_settings: BTreeSet<String>,
+    /// Names of the settings and of the parts of the load that not all runs share.
+    varying: BTreeSet<String>,
 }
 
 impl Names {
     pub(super) fn of(runs: &[Run]) -> Self {
-        let options: Vec<_> = runs.iter().map(options).collect();
-        let differ = |at: usize| {
-            // Without a command line, the prompt is not known.
-            let known = options.iter().filter(|it| at != PROMPT || it[at].is_some());
-            known
-                .map(|options| &options[at])
-                .collect::<BTreeSet<_>>()
-                .len()
-                > 1
-        };
         let mut names = Self {
             common_titles: common_titles(runs),
             targets_are_urls: false,
-            shown: std::array::from_fn(|at| ALWAYS_SHOWN[at] || differ(at)),
-            own_settings: own_settings(runs),
+            varying: varying(runs),
         };
         let mut url_of: BTreeMap<&str, &str> = BTreeMap::new();
         names.targets_are_urls = runs.iter().any(|run| {
-            let title = names.target_title(run).map(|title| title.text.as_str());
-            let pair = title.zip(run.url());
+            let (_, title) = names.titles(run);
+            let pair = title.map(|title| title.words.as_str()).zip(run.url());
             pair.is_some_and(|(title, url)| *url_of.entry(title).or_insert(url) != url)
         });
         names
     }
 
-    /// The titles that not all runs share.
-    fn own_titles<'r>(&self, run: &'r Run) -> &'r [Title] {
-        let titles = &run.situation.titles;
-        titles.get(self.common_titles..).unwrap_or_default()
-    }
-
-    /// The title that names the target, unless URLs do.
-    fn target_title<'r>(&self, run: &'r Run) -> Option<&'r Title> {
-        self.own_titles(run)
-            .last()
-            .filter(|_| !self.targets_are_urls)
-    }
-
-    /// The titles of a run except for its target.
-    fn other_titles<'r>(&self, run: &'r Run) -> &'r [Title] {
-        match self.own_titles(run) {
-            [others @ .., _] if !self.targets_are_urls => others,
-            titles => titles,
+    /// The titles that not all runs share; the one that names the target, unless URLs do, is apart.
+    fn titles<'r>(&self, run: &'r Run) -> (&'r [Rc<Line>], Option<&'r Line>) {
+        let titles = run.place.titles.get(self.common_titles..);
+        match titles.unwrap_or_default() {
+            [others @ .., target] if !self.targets_are_urls => (others, Some(target)),
+            titles => (titles, None),
         }
     }
 
-    pub(super) fn observation(&self, run: Run, source: &str) -> Observation {
-        let rate = run.command().and_then(|command| command.rate);
-        let mut noted_load = noted_load(&run);
-        noted_load.push(text_above(&run.situation));
-        let mut origins = Vec::new();
-        let settings = self.settings(&run, &mut origins);
-        let profile = self.profile(&run, &mut origins);
-        if let Some((round, line)) = &run.situation.round {
-            origins.push(Origin::new("round", round.to_string(), line.to_string()));
-        }
-        let target = self.target(&run, &mut origins);
-        let mut values = run.report.values;
+    pub(super) fn observation(&self, run: &Run, source: &str) -> Observation {
+        let mut values = run.report.values.clone();
+        let rate = run.command().and_then(|command| command.count("R"));
         if let Some(rate) = rate.filter(|_| run.failure.is_none()) {
             values.insert("rate".to_owned(), rate as f64);
         }
+        let mut origins = self.settings(run);
+        let settings = origins.iter().map(|origin| Setting {
+            factor: origin.part.clone(),
+            level: origin.value.clone(),
+        });
+        let settings = settings.collect();
+        let round = run.place.round();
+        let load = load(run);
+        let profile = self.profile(run, &load);
+        let target = self.target(run);
+        let value = |origin: &Option<Origin>| Some(origin.as_ref()?.value.clone());
+        let (profile_value, target_value) = (value(&profile), value(&target));
+        let of_round = |(round, line): (u32, &SourceLine)| {
+            Origin::new("round", round.to_string(), line.to_string())
+        };
+        origins.extend(profile.into_iter().chain(round.map(of_round)).chain(target));
+        let round = round.map(|(round, _)| round);
         Observation {
             source: format!("{source}:{}", run.line),
             form: run.form,
             settings,
-            profile,
-            target,
-            noted_load,
-            round: run.situation.round.map(|(round, _)| round),
+            profile: profile_value,
+            target: target_value,
+            noted_load: load,
+            round,
+            run: round.unwrap_or_default(),
             values,
-            failure: run.failure,
+            failure: run.failure.clone(),
             origins,
             ..Observation::default()
         }
     }
 
     /// Headings that are no targets, and settings that not all runs share.
-    fn settings(&self, run: &Run, origins: &mut Vec<Origin>) -> Vec<Setting> {
-        let headings = self.other_titles(run).iter().filter(|it| !it.is_label());
-        let of_headings = headings.enumerate().map(|(rank, title)| {
+    fn settings(&self, run: &Run) -> Vec<Origin> {
+        let headings = self.titles(run).0.iter().filter(|it| !it.is_label());
+        let headings = (1..).zip(headings).map(|(rank, title)| {
             let factor = match rank {
-                0 => HEADING.to_owned(),
-                rank => format!("{HEADING} {}", rank + 1),
+                1 => HEADING.to_owned(),
+                rank => format!("{HEADING} {rank}"),
             };
-            (factor, title.text.as_str(), &title.line)
+            (factor, title.words.as_str(), &title.source)
         });
-        let set = run.situation.settings.iter();
-        let set = set.filter(|(setting, _)| self.own_settings.contains(&setting.factor));
-        let set = set.map(|(setting, line)| (setting.factor.clone(), setting.level.as_str(), line));
-        let named = of_headings.chain(set).map(|(factor, level, line)| {
-            let level = hide_secrets(level);
-            origins.push(Origin::new(&factor, &level, line.to_string()));
-            Setting { factor, level }
-        });
-        named.collect()
+        let set = run.place.settings();
+        let set = set.filter(|(setting, _)| self.varying.contains(&setting.factor));
+        let set = set.map(|(it, line)| (it.factor.clone(), it.level.as_str(), line));
+        let parts = headings.chain(set);
+        parts
+            .map(|(factor, level, line)| {
+                Origin::new(&factor, hide_secrets(level), line.to_string())
+            })
+            .collect()
     }
 
-    fn profile(&self, run: &Run, origins: &mut Vec<Origin>) -> Option<String> {
-        let labels = self.other_titles(run).iter().filter(|it| it.is_label());
-        let from = labels
+    /// Labels that are no targets, and options.
+    fn profile(&self, run: &Run, load: &[LoadPart]) -> Option<Origin> {
+        let labels = self.titles(run).0.iter().filter(|it| it.is_label());
+        let lines = labels
             .clone()
-            .map(|title| &title.line)
+            .map(|title| &title.source)
             .chain(&run.load_line);
-        let from = from.chain(run.command.iter().map(|(_, line)| line));
-        let from: Vec<String> = from.map(SourceLine::to_string).collect();
-        let words = labels.map(|title| title.text.clone());
-        let words: Vec<String> = words.chain(self.load(run)).collect();
-        let profile = Some(words.join(" ")).filter(|profile| !profile.is_empty())?;
-        origins.push(Origin::new("profile", &profile, from.join("; ")));
-        Some(profile)
-    }
-
-    fn target(&self, run: &Run, origins: &mut Vec<Origin>) -> Option<String> {
-        let (target, from) = match self.target_title(run) {
-            Some(title) => (title.text.clone(), title.line.to_string()),
-            None => {
-                let url = run.url()?;
-                let line = match &run.report.url {
-                    Some(url) => SourceLine::new(run.line, url),
-                    None => run.command.as_ref()?.1.clone(),
-                };
-                (
-                    hide_secrets(named_server(url).unwrap_or(url)),
-                    line.to_string(),
-                )
-            }
+        let lines = lines.chain(run.command.iter().map(|(_, line)| line));
+        let lines: Vec<String> = lines.map(SourceLine::to_string).collect();
+        let is_shown = |part: &&LoadPart| {
+            let may_be_shown = [OptionName::DURATION.label(), OTHERS, PROMPT].contains(&part.label);
+            part.label.starts_with('-') || may_be_shown && self.varying.contains(part.label)
         };
-        origins.push(Origin::new("target", &target, from));
-        Some(target)
+        let options = load.iter().filter(is_shown).map(|part| part.option.clone());
+        let words = labels.map(|title| title.words.clone()).chain(options);
+        let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
+        (!words.is_empty()).then(|| Origin::new("profile", words.join(" "), lines.join("; ")))
     }
 
-    /// The load as options of the command line: `-t12 -c400`.
-    fn load(&self, run: &Run) -> impl Iterator<Item = String> + use<> {
-        let shown = options(run).into_iter().zip(self.shown);
-        shown.filter_map(|(option, is_shown)| option.filter(|_| is_shown))
+    fn target(&self, run: &Run) -> Option<Origin> {
+        if let (_, Some(title)) = self.titles(run) {
+            let line = title.source.to_string();
+            return Some(Origin::new("target", &title.words, line));
+        }
+        let url = run.url()?;
+        let line = match &run.report.url {
+            Some(url) => SourceLine::new(run.line, url),
+            None => run.command.as_ref()?.1.clone(),
+        };
+        let target = hide_secrets(named_server(url).unwrap_or(url));
+        Some(Origin::new("target", target, line.to_string()))
     }
 }
 
-/// Number of the options of a load.
-const OPTIONS: usize = 7;
-
-/// The last of them, which may name a machine.
-const PROMPT: usize = OPTIONS - 1;
-
-/// Which of them are shown even if all runs have the same.
-const ALWAYS_SHOWN: [bool; OPTIONS] = [true, true, false, true, false, false, false];
-
-/// The options of a load; `None` for those that are not known or not set.
-fn options(run: &Run) -> [Option<String>; OPTIONS] {
-    let command = run.command();
-    let count = |option: &str, count: Option<u64>| count.map(|count| format!("{option}{count}"));
-    let printed = |name: &str| run.printed(name);
-    let threads = printed("threads").or_else(|| command?.threads);
-    let connections = printed("connections").or_else(|| command?.connections);
-    let script = command.and_then(|command| command.script.as_ref());
-    let others = command.map(|command| hide_secrets(&command.others));
-    [
-        count("-t", threads),
-        count("-c", connections),
-        run.duration().map(|duration| format!("-d{duration}")),
-        count("-R", command.and_then(|command| command.rate)),
-        script.map(|script| format!("-s {script}")),
-        others.filter(|others| !others.is_empty()),
-        command.and_then(|command| command.prompt.clone()),
-    ]
-}
-
-/// Names of the settings that not all runs have at the same level.
-fn own_settings(runs: &[Run]) -> BTreeSet<String> {
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for (setting, _) in runs.iter().flat_map(|run| &run.situation.settings) {
-        *counts.entry((&setting.factor, &setting.level)).or_default() += 1;
+/// Names of the settings and of the parts of the load that are not the same in all runs.
+fn varying(runs: &[Run]) -> BTreeSet<String> {
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for run in runs {
+        let settings = run.place.settings();
+        let settings = settings.map(|(it, _)| (it.factor.clone(), it.level.clone()));
+        let parts = load(run).into_iter();
+        let parts = parts.map(|part| (part.label.to_owned(), part.option));
+        for pair in settings.chain(parts) {
+            *counts.entry(pair).or_default() += 1;
+        }
     }
-    let own = counts.into_iter().filter(|(_, count)| *count < runs.len());
-    own.map(|((factor, _), _)| factor.to_owned()).collect()
+    // Without a command line, the prompt is not known.
+    let prompts = counts.iter().filter(|((name, _), _)| name == PROMPT);
+    let prompts = prompts.map(|(_, count)| count).sum();
+    let all = |name: &str| if name == PROMPT { prompts } else { runs.len() };
+    let vary = counts
+        .into_iter()
+        .filter(|((name, _), count)| *count < all(name));
+    vary.map(|((name, _), _)| name).collect()
 }
 
 fn common_titles(runs: &[Run]) -> usize {
-    let [first, .., _] = runs else {
-        return 0;
-    };
-    let text = |run: &Run, at: usize| Some(run.situation.titles.get(at)?.text.clone());
-    (0..first.situation.titles.len())
-        .take_while(|at| runs.iter().all(|run| text(run, *at) == text(first, *at)))
-        .count()
+    let common = runs.windows(2).map(|pair| {
+        let titles = pair[0].place.titles.iter().zip(&pair[1].place.titles);
+        let is_same = |(one, other): &(&Rc<Line>, &Rc<Line>)| one.words == other.words;
+        titles.take_while(is_same).count()
+    });
+    common.min().unwrap_or_default()
 }
 
 /// The path above a run. Runs of other texts are no repetitions if it is different there.
-fn text_above(situation: &Situation) -> LoadPart {
-    let lines = situation.titles.iter().map(|title| &title.line);
-    let last = lines.chain(&situation.texts).max_by_key(|line| line.number);
+fn text_above(place: &Place) -> LoadPart {
+    let lines = place.titles.iter().map(|title| &title.source);
+    let last = lines.chain(place.texts()).max_by_key(|line| line.number);
     let shown = last.map(|line| hide_secrets(&line.text));
-    let option = shown
-        .as_ref()
-        .map(|text| format!("({text})"))
-        .unwrap_or_default();
+    let option = shown.as_ref().map(|text| format!("({text})"));
     LoadPart {
-        value: OptionValue::Text(situation.place.mark.to_string()),
+        value: OptionValue::Text(place.mark.to_string()),
         // It is no part of the load either.
         is_part_of_url: true,
-        ..LoadPart::other(TEXT_ABOVE, shown.as_deref().unwrap_or("none"), &option)
+        ..LoadPart::other(
+            TEXT_ABOVE,
+            shown.as_deref().unwrap_or("none"),
+            &option.unwrap_or_default(),
+        )
     }
 }
 
-/// What a text says about the load of a run, besides its name.
-fn noted_load(run: &Run) -> Vec<LoadPart> {
-    let duration = run
-        .report
-        .duration
-        .as_ref()
-        .map(|duration| LoadPart::other(PRINTED_DURATION, duration, &format!("-d{duration}")));
-    let mut parts: Vec<LoadPart> = duration.into_iter().chain(ended_early(run)).collect();
-    if let Some(url) = &run.report.url {
-        let (server, path) = match Target::parse(url) {
-            Ok(target) => target.server_and_path(),
-            Err(_) => {
-                let (server, path) = split_url(url);
-                (server.to_owned(), path.to_owned())
-            }
-        };
-        for (name, text) in [(OptionName::SERVER, server), (OptionName::PATH, path)] {
-            parts.push(LoadPart::of_option(name, OptionValue::Text(text)));
-        }
-    }
-    if let Some(command) = run.command() {
-        let timeout = command.timeout.as_deref().unwrap_or(DEFAULT_TIMEOUT);
-        let timeout = match units::parse_time(timeout) {
-            Ok(time) => OptionValue::Time(time),
-            Err(_) => OptionValue::Text(timeout.to_owned()),
-        };
-        parts.push(LoadPart::of_option(OptionName::TIMEOUT, timeout));
-        let (script, option) = match &command.script {
-            Some(script) => (script.as_str(), format!("-s {script}")),
-            None => ("none", String::new()),
-        };
-        parts.push(LoadPart::other("script", script, &option));
-    }
-    let tool = tool(run);
-    parts.extend(tool.map(|tool| LoadPart::other("tool", tool, tool)));
-    parts
+/// What a text says about the load of a run. A command line has all options that matter, so those
+/// that are not there are not set.
+fn load(run: &Run) -> Vec<LoadPart> {
+    let command = run.command();
+    let count = |name, option: &'static str| {
+        let count = run.printed(name).or_else(|| command?.count(&option[1..]))?;
+        let option_with_count = format!("{option}{count}");
+        Some(LoadPart::other(
+            option,
+            &count.to_string(),
+            &option_with_count,
+        ))
+    };
+    let others = command.map(|command| hide_secrets(&command.others));
+    let others = others.map(|others| match others.as_str() {
+        "" => LoadPart::other(OTHERS, "none", ""),
+        others => LoadPart::other(OTHERS, others, others),
+    });
+    let prompt = command.and_then(|command| command.prompt.as_deref());
+    let timeout = command.map(|command| command.value("T").unwrap_or(DEFAULT_TIMEOUT));
+    let timeout = timeout.map(|text| match units::parse_time(text) {
+        Ok(time) => OptionValue::Time(time),
+        Err(_) => OptionValue::Text(text.to_owned()),
+    });
+    let (server, path) = run.report.url.as_deref().map(server_and_path).unzip();
+    let of_plan = |name, value: Option<OptionValue>| Some(LoadPart::of_option(name, value?));
+    let parts = [
+        count("threads", "-t"),
+        count("connections", "-c"),
+        of_plan(OptionName::DURATION, run.planned().map(OptionValue::Time)),
+        count("rate", "-R"),
+        others,
+        prompt.map(|prompt| LoadPart::other(PROMPT, prompt, prompt)),
+        of_plan(OptionName::TIMEOUT, timeout),
+        of_plan(OptionName::SERVER, server.map(OptionValue::Text)),
+        of_plan(OptionName::PATH, path.map(OptionValue::Text)),
+        ended_early(run),
+        tool(run).map(|tool| LoadPart::other("tool", tool, tool)),
+        Some(text_above(&run.place)),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 /// The tool that made a complete report. wrk sends the next request when a response arrives, and
@@ -288,7 +259,8 @@ fn tool(run: &Run) -> Option<&str> {
         return None;
     }
     let of_command = || Some(run.command()?.tool.as_str());
-    match (run.report.is_of_wrk2, run.report.has_min) {
+    let has_min = run.report.values.contains_key("latency_min_us");
+    match (run.report.is_of_wrk2, has_min) {
         (true, _) => Some("wrk2"),
         (false, true) => Some("wrk-cmm"),
         (false, false) => Some(of_command().unwrap_or("wrk")),
@@ -298,25 +270,25 @@ fn tool(run: &Run) -> Option<&str> {
 /// The share of its duration that a run took, if it was ended early: to ten percent, so that runs
 /// which a script ends are still repetitions of each other.
 fn ended_early(run: &Run) -> Option<LoadPart> {
-    let planned = units::parse_time(run.report.duration.as_deref()?).ok()?;
-    let planned_us = run.lasted().unwrap_or(planned).as_secs_f64() * 1e6;
-    let took_us = *run.report.values.get(metric::DURATION_US)?;
-    let ratio = took_us / planned_us;
-    Some(if ratio.is_nan() || ratio >= WHOLE_RATIO {
-        let lasted = run.lasted().map(|lasted| format!("{} s", lasted.as_secs()));
-        let whole = lasted.unwrap_or_else(|| "whole".to_owned());
-        LoadPart::other("length", &whole, "")
-    } else {
-        let ended = format!("ended after {} %", (ratio * 10.0).round() * 10.0);
-        LoadPart::other("length", &ended, &format!("({ended})"))
-    })
+    let planned_us = run.planned()?.as_secs_f64() * 1e6;
+    let ratio = run.report.values.get(metric::DURATION_US)? / planned_us;
+    if ratio.is_nan() || ratio >= WHOLE_RATIO {
+        return Some(LoadPart::other("length", "whole", ""));
+    }
+    let ended = format!("ended after {} %", (ratio * 10.0).round() * 10.0);
+    Some(LoadPart::other("length", &ended, &format!("({ended})")))
 }
 
 /// Splits a URL into scheme, host and port, and the path.
-fn split_url(url: &str) -> (&str, &str) {
+fn server_and_path(url: &str) -> (String, String) {
+    if let Ok(target) = Target::parse(url) {
+        return target.server_and_path();
+    }
     let authority = url.find("://").map_or(0, |at| at + 3);
-    let path = url[authority..].find('/');
-    url.split_at(path.map_or(url.len(), |at| authority + at))
+    let path = url[authority..]
+        .find('/')
+        .map_or(url.len(), |at| authority + at);
+    (url[..path].to_owned(), url[path..].to_owned())
 }
 
 /// A name in place of an address: `http://[x86_64 VM IP]:8080/`.

@@ -6,8 +6,13 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 
-use super::lines::SourceLine;
+use results::Setting;
+
+use super::Run;
+use super::command::{self, Command};
+use super::lines::{self, SourceLine};
 use super::rounds;
 
 /// Limit on the lines of a path. Of longer ones, the first lines become one that nothing ends.
@@ -16,43 +21,117 @@ const LINES_MAX: usize = 256;
 /// Limit on the reports of one pass that are recognized.
 const PASS_MAX: usize = 100;
 
-/// The lines in effect, as far as the text has been read.
-#[derive(Debug, Default)]
-pub(super) struct Path {
-    lines: Vec<Line>,
-    /// Stands for the lines before these.
-    dropped: u64,
-    /// Number of reports so far.
-    reports: usize,
-    /// Number of headings so far.
-    headings: usize,
-}
+/// Labels are below all headings.
+const LEVEL_OF_LABELS: u8 = 8;
 
+/// A line of the path.
 #[derive(Debug)]
-struct Line {
-    /// Stands for its words without the number of a run.
-    mark: u64,
-    /// Stands for what it replaces: a line with the same words, or a setting of the same name.
-    key: u64,
-    /// The number of a run that it has.
-    run: Option<(u32, SourceLine)>,
-    /// The level of a heading; smaller ones are above larger ones.
+pub(super) struct Line {
+    pub(super) source: SourceLine,
+    /// The level of a heading or a label; smaller ones are above larger ones.
     level: Option<u8>,
+    setting: Option<Setting>,
+    /// What it says without the number of a run and the colon.
+    pub(super) words: String,
+    /// The number of a run that it has.
+    run: Option<u32>,
+    /// Stands for what it says without the number of a run.
+    mark: u64,
+    /// Stands for what it replaces: a line that says the same, or a setting of the same name.
+    key: u64,
     /// Number of reports above it.
     reports: usize,
 }
 
-/// Where a report is: what the path to it was.
+impl Line {
+    /// Whether it is a line such as `x86_64:` without text between it and the report below.
+    pub(super) fn is_label(&self) -> bool {
+        self.level == Some(LEVEL_OF_LABELS)
+    }
+
+    fn is_heading(&self) -> bool {
+        self.level.is_some() && !self.is_label()
+    }
+
+    fn is_text(&self) -> bool {
+        self.level.is_none() && self.setting.is_none()
+    }
+}
+
+/// Where a report is: the lines in effect above it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Place {
     /// Stands for all lines of the path, without numbers of runs.
     pub(super) mark: u64,
+    /// The headings and labels in effect, outermost first.
+    pub(super) titles: Vec<Rc<Line>>,
+    lines: Vec<Rc<Line>>,
+    /// Number of reports above.
+    reports: usize,
+}
+
+impl Place {
+    /// The settings in effect.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&Setting, &SourceLine)> {
+        let lines = self.lines.iter();
+        lines.filter_map(|line| Some((line.setting.as_ref()?, &line.source)))
+    }
+
     /// The numbers of runs in the path, with their lines.
-    pub(super) runs: Vec<(u32, SourceLine)>,
-    /// The lines since the report above, as their marks.
-    block: Vec<u64>,
-    /// Number of headings above.
-    headings: usize,
+    pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (u32, &SourceLine)> {
+        self.lines
+            .iter()
+            .filter_map(|line| Some((line.run?, &line.source)))
+    }
+
+    /// The number of the run below the innermost title.
+    pub(super) fn round(&self) -> Option<(u32, &SourceLine)> {
+        let last_title = self.titles.last().map_or(0, |title| title.source.number);
+        self.runs().rfind(|(_, line)| line.number >= last_title)
+    }
+
+    /// The last lines of text above: those since the report above, else earlier ones below the last
+    /// heading.
+    pub(super) fn texts(&self) -> Vec<&SourceLine> {
+        let last = self
+            .lines
+            .iter()
+            .filter(|line| line.is_text() || line.is_heading());
+        let last = last.map(|line| line.reports).max();
+        let of_last = self
+            .lines
+            .iter()
+            .filter(|line| line.is_text() && Some(line.reports) == last);
+        of_last.map(|line| &line.source).collect()
+    }
+
+    /// The lines since the report above.
+    fn block(&self) -> impl Iterator<Item = &Rc<Line>> {
+        self.lines
+            .iter()
+            .filter(|line| line.reports == self.reports)
+    }
+
+    /// The last line of text since the report above.
+    pub(super) fn own_text(&self) -> Option<&SourceLine> {
+        let text = self.block().filter(|line| line.is_text());
+        text.last().map(|line| &line.source)
+    }
+}
+
+/// The lines in effect, as far as the text has been read.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    lines: Vec<Rc<Line>>,
+    /// Stands for the lines before these.
+    dropped: u64,
+    titles: Vec<Rc<Line>>,
+    /// The line directly above, which may be the text of a heading or the titles of a table.
+    above: Option<(usize, String)>,
+    /// The command lines of the tools.
+    pub(super) tools: Vec<(Command, SourceLine)>,
+    /// Number of reports so far.
+    reports: usize,
 }
 
 fn mark(of: impl Hash) -> u64 {
@@ -62,84 +141,140 @@ fn mark(of: impl Hash) -> u64 {
 }
 
 impl Path {
-    /// Adds a line of text.
-    pub(super) fn add(&mut self, number: usize, text: &str) {
-        let line = self.line(number, text, None);
-        self.push(line);
-    }
-
-    /// Adds a setting. It replaces one of the same name.
-    pub(super) fn set(&mut self, number: usize, name: &str, level: &str) {
-        let line = Line {
-            mark: mark((name, level)),
-            key: mark((name, "setting")),
-            run: None,
-            ..self.line(number, name, None)
-        };
-        self.push(line);
-    }
-
-    /// Adds a heading. It ends the last one of the same level above the last report, and the deeper
-    /// ones below that. A heading that comes again ends nothing: a script may print it before each
-    /// run.
-    pub(super) fn enter(&mut self, number: usize, level: u8, title: &str) {
-        let line = self.line(number, title, Some(level));
-        self.headings += 1;
-        let is_ended = |known: &Line| known.reports < line.reports && known.level >= Some(level);
-        let same = |known: &Line| known.level == Some(level) && is_ended(known);
-        let last = self.lines.iter().rposition(same);
-        if let Some(last) = last.filter(|_| self.lines.iter().all(|known| known.key != line.key)) {
-            let below = self.lines.split_off(last).into_iter();
-            self.lines.extend(below.filter(|known| !is_ended(known)));
+    /// Handles a line outside of reports; an empty one ends a paragraph. In a block of code, `# x`
+    /// is a comment. Says whether it is text, which a script may print below a report.
+    pub(super) fn take(&mut self, number: usize, line: &str, is_in_code: bool) -> bool {
+        if let Some((at, above)) = self.above.take() {
+            if let Some(level) = lines::underline(line, &above) {
+                let source = SourceLine::new(at, &above);
+                self.add(source, Some(level), None, lines::without_colon(&above));
+                return false;
+            }
+            self.add_text(at, &above);
         }
-        self.push(line);
+        let source = SourceLine::new(number, line);
+        if let Some(command) = command::tool(line) {
+            if !command.output.is_empty() {
+                let source = SourceLine::new(number, &command.output);
+                self.add(source, None, None, &command.output);
+            }
+            self.tools.push((command, source));
+        } else if let Some(settings) = lines::settings(line) {
+            for setting in settings {
+                let name = setting.factor.clone();
+                self.add(source.clone(), None, Some(setting), &name);
+            }
+        } else if let Some((level, title)) = lines::heading(line, is_in_code) {
+            self.add(source, Some(level), None, title);
+        } else {
+            let has_words = line.contains(char::is_alphanumeric);
+            self.above = has_words.then(|| (number, line.to_owned()));
+            return true;
+        }
+        false
     }
 
-    fn line(&self, number: usize, text: &str, level: Option<u8>) -> Line {
-        let (words, run) = rounds::split(text);
-        let mark = mark((words, run.is_some(), level));
-        Line {
-            mark,
-            key: mark,
-            run: run.map(|run| (run, SourceLine::new(number, text))),
-            level,
-            reports: self.reports,
+    /// Takes back the line directly above, which has turned out to be the titles of a table.
+    pub(super) fn forget_line_above(&mut self) {
+        self.above = None;
+    }
+
+    fn add_text(&mut self, number: usize, text: &str) {
+        let source = SourceLine::new(number, command::after_prompt(text).unwrap_or(text));
+        let label = lines::label(text).map(|_| LEVEL_OF_LABELS);
+        if label.is_none() {
+            // A label with text below it introduces that text.
+            let block = self
+                .lines
+                .iter_mut()
+                .filter(|line| line.reports == self.reports);
+            for label in block.filter_map(Rc::get_mut).filter(|line| line.is_label()) {
+                (label.level, label.key) = (None, mark((label.key, "text")));
+            }
         }
+        self.add(source, label, None, text);
     }
 
     /// Adds a line. One that is there already counts at its new place only.
-    fn push(&mut self, line: Line) {
-        self.lines.retain(|known| known.key != line.key);
+    fn add(&mut self, source: SourceLine, level: Option<u8>, setting: Option<Setting>, text: &str) {
+        let (words, run) = rounds::split(text);
+        let heading = level.filter(|level| *level < LEVEL_OF_LABELS);
+        let kind = (run.is_some(), heading, setting.is_some());
+        let key = mark((&words, kind, ""));
+        let line = Rc::new(Line {
+            mark: mark((&words, kind, setting.as_ref().map_or("", |it| &it.level))),
+            words: lines::without_colon(&words).to_owned(),
+            reports: self.reports,
+            source,
+            level,
+            setting,
+            run,
+            key,
+        });
+        if heading.is_some() {
+            self.end_headings(&line);
+            self.titles.retain(|known| known.level < level);
+            self.titles.push(line.clone());
+        }
+        self.lines.retain(|known| known.key != key);
         self.lines.push(line);
         if self.lines.len() > LINES_MAX {
             self.dropped = mark((self.dropped, self.lines.remove(0).mark));
         }
     }
 
-    /// The path to a report that begins here.
-    pub(super) fn begin_report(&mut self) -> Place {
-        let marks: Vec<u64> = self.lines.iter().map(|line| line.mark).collect();
-        let block = self.lines.iter().filter(|it| it.reports == self.reports);
-        let place = Place {
-            mark: mark((self.dropped, marks)),
-            runs: self.lines.iter().filter_map(|it| it.run.clone()).collect(),
-            block: block.map(|line| line.mark).collect(),
-            headings: self.headings,
+    /// A heading ends the last one of the same level above the last report, and the deeper ones
+    /// below that. A heading that comes again ends nothing: a script may print it before each run.
+    fn end_headings(&mut self, by: &Line) {
+        let is_ended = |known: &Line| {
+            known.is_heading() && known.level >= by.level && known.reports < by.reports
         };
+        let same = |known: &Rc<Line>| known.level == by.level && is_ended(known);
+        let last = self.lines.iter().rposition(same);
+        if let Some(last) = last.filter(|_| self.lines.iter().all(|known| known.key != by.key)) {
+            let below = self.lines.split_off(last).into_iter();
+            self.lines.extend(below.filter(|known| !is_ended(known)));
+        }
+    }
+
+    /// The path to a report or a table that begins here.
+    pub(super) fn begin_report(&mut self) -> Place {
+        self.take(0, "", false);
+        let is_block = |line: &&Rc<Line>| line.reports == self.reports && !line.is_heading();
+        let block = self.lines.iter().rev().take_while(is_block);
+        let labels = block.filter(|line| line.is_label() && !line.words.is_empty());
+        let labels: Vec<Rc<Line>> = labels.cloned().collect();
+        // The labels of a block nest; fewer of them than before replace the innermost ones.
+        let known = self.titles.iter().filter(|title| title.is_label()).count();
+        self.titles
+            .truncate(self.titles.len() - labels.len().min(known));
+        self.titles.extend(labels.into_iter().rev());
+        let marks: Vec<u64> = self.lines.iter().map(|line| line.mark).collect();
+        let named = self.titles.iter().filter(|title| !title.words.is_empty());
         self.reports += 1;
-        place
+        Place {
+            mark: mark((self.dropped, marks)),
+            titles: named.cloned().collect(),
+            lines: self.lines.clone(),
+            reports: self.reports - 1,
+        }
     }
 }
 
 /// Gives reports of later passes the paths of the first one: below one heading, the lines between
 /// the reports repeat as a whole (`old`, `new`, `old`, `new`). The first pass may begin with more
 /// lines.
-pub(super) fn unite_passes(places: &mut [&mut Place]) {
-    for part in places.chunk_by_mut(|one, other| one.headings == other.headings) {
+pub(super) fn unite_passes(runs: &mut [Run]) {
+    let has_heading = |run: &Run| run.place.block().any(|line| line.is_heading());
+    for part in runs.chunk_by_mut(|_, run| !has_heading(run)) {
+        let blocks = part.iter().map(|run| run.place.block());
+        let blocks: Vec<Vec<u64>> = blocks
+            .map(|block| block.map(|line| line.mark).collect())
+            .collect();
         let mut lengths = 2..=(part.len() / 2).min(PASS_MAX);
-        if let Some(length) = lengths.find(|length| is_pass(part, *length)) {
+        if let Some(length) = lengths.find(|length| is_pass(&blocks, *length)) {
             for at in length..part.len() {
-                part[at].mark = part[at - length].mark;
+                part[at].place.mark = part[at - length].place.mark;
             }
         }
     }
@@ -147,14 +282,109 @@ pub(super) fn unite_passes(places: &mut [&mut Place]) {
 
 /// Whether the lines repeat after this number of reports. A line that several reports of a pass
 /// have is no name of one of them.
-fn is_pass(part: &[&mut Place], length: usize) -> bool {
-    let pass: BTreeSet<&[u64]> = part[length..2 * length]
-        .iter()
-        .map(|place| &place.block[..])
-        .collect();
-    let repeats = |at: usize| part[at].block == part[at + length].block;
+fn is_pass(blocks: &[Vec<u64>], length: usize) -> bool {
+    let pass: BTreeSet<&Vec<u64>> = blocks[length..2 * length].iter().collect();
     pass.len() == length
         && pass.iter().all(|block| !block.is_empty())
-        && part[0].block.ends_with(&part[length].block)
-        && (1..part.len() - length).all(repeats)
+        && blocks[0].ends_with(&blocks[length])
+        && blocks[1..]
+            .iter()
+            .zip(&blocks[length + 1..])
+            .all(|(one, other)| one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Handles lines, and says what is in effect below them: titles, settings, the round, text.
+    fn below(path: &mut Path, from: usize, lines: &[&str]) -> String {
+        for (number, line) in (from..).zip(lines) {
+            path.take(number, line, false);
+        }
+        let found = path.begin_report();
+        let titles = found.titles.iter().map(|title| title.words.clone());
+        let settings = found.settings();
+        let settings = settings.map(|(setting, _)| format!("{}={}", setting.factor, setting.level));
+        let round = found.round().map(|(round, _)| format!("round {round}"));
+        let text = found.texts().last().map(|line| format!("({})", line.text));
+        let parts: Vec<String> = titles.chain(settings).chain(round).chain(text).collect();
+        parts.join(" | ")
+    }
+
+    fn check(cases: &[(&[&str], &str)]) {
+        let mut path = Path::default();
+        for (at, (lines, expected)) in cases.iter().enumerate() {
+            let found = below(&mut path, at * 10, lines);
+            assert_eq!(found, *expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn headings_nest_and_settings_hold_until_they_are_set_again() {
+        check(&[
+            (
+                &[
+                    "# Notes",
+                    "## x86_64",
+                    "rmem=262144 wmem=262144",
+                    "### Run 2",
+                    "rmem=524288",
+                ],
+                "Notes | x86_64 | wmem=262144 | rmem=524288 | round 2",
+            ),
+            (
+                &["### Run 3"],
+                "Notes | x86_64 | wmem=262144 | rmem=524288 | round 3",
+            ),
+            (
+                &["## arm64", "some words about it"],
+                "Notes | arm64 | wmem=262144 | rmem=524288 | (some words about it)",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn headings_may_be_underlined_or_framed() {
+        for lines in [
+            &["x86_64", "======"][..],
+            &["x86_64:", "------"],
+            &["**x86_64**"],
+            &["=== x86_64 ==="],
+            &["## x86_64: ##"],
+        ] {
+            assert_eq!(below(&mut Path::default(), 1, lines), "x86_64", "{lines:?}");
+        }
+        let found = below(&mut Path::default(), 1, &["JSON Output", "-----------"]);
+        assert_eq!(found, "(JSON Output)");
+    }
+
+    #[test]
+    fn labels_of_one_block_nest_and_fewer_labels_replace_the_innermost() {
+        check(&[
+            (&["Basic:", "", "x86_64:"], "Basic | x86_64"),
+            (&["arm64:"], "Basic | arm64"),
+            (
+                &["Last:", "", "x86_64:", "Run 1:"],
+                "Last | x86_64 | round 1",
+            ),
+            (&["Run 3:"], "Last | x86_64 | round 3"),
+            (&["arm64:"], "Last | arm64"),
+            (&["Then:", "the caches"], "Last | arm64 | (the caches)"),
+        ]);
+    }
+
+    #[test]
+    fn a_comment_in_code_is_text() {
+        let mut path = Path::default();
+        path.take(1, "## nginx", false);
+        path.take(2, "# after tuning", true);
+        let found = path.begin_report();
+        let titles: Vec<&str> = found
+            .titles
+            .iter()
+            .map(|title| title.words.as_str())
+            .collect();
+        assert_eq!((titles, found.texts().len()), (vec!["nginx"], 1));
+    }
 }

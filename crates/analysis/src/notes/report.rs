@@ -1,10 +1,12 @@
 //! One report, line by line.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use regex_lite::Regex;
 use results::metric;
 
-use super::printed;
+use super::lines::regex;
 
 /// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +28,6 @@ pub(super) struct Report {
     pub(super) duration: Option<String>,
     /// Values by the names of their metrics.
     pub(super) values: BTreeMap<String, f64>,
-    /// Whether its rows have the smallest value as well, as wrk-cmm's do.
-    pub(super) has_min: bool,
     /// Whether it has lines that only wrk2 prints.
     pub(super) is_of_wrk2: bool,
     has_header: bool,
@@ -57,76 +57,93 @@ pub(super) fn start_within(line: &str) -> Option<&str> {
 
 /// Whether a report whose first line is missing may start here.
 pub(super) fn starts_without_first_line(line: &str) -> bool {
-    values(THREADS, line).is_some() || line.starts_with(HEADER)
+    FORMS[0].is_match(line) || line.starts_with(HEADER)
 }
 
 /// Whether a line looks like part of a report, wherever it is.
 pub(super) fn looks_like_a_part(line: &str) -> bool {
-    [
-        "Requests/sec:",
-        "Transfer/sec:",
-        "Socket errors:",
-        "Latency Distribution",
-        "Req/Sec ",
-    ]
-    .iter()
-    .any(|label| line.starts_with(label))
+    PARTS.iter().any(|part| line.starts_with(part))
 }
+
+/// How lines begin that are part of a report, wherever they are.
+const PARTS: [&str; 5] = [
+    "Requests/sec:",
+    "Transfer/sec:",
+    "Socket errors:",
+    DISTRIBUTION,
+    "Req/Sec ",
+];
 
 const HEADER: &str = "Thread Stats ";
 
-/// Reads a number; `None` if it is not one, or cut off.
-type Number = fn(&str) -> Option<f64>;
+const DISTRIBUTION: &str = "Latency Distribution";
 
-/// What the numbers in a line may be.
-const NUMBERS: [(&str, Number); 4] = [
-    ("count", printed::whole),
-    ("decimal", printed::decimal),
-    ("time", printed::time_us),
-    ("bytes", printed::bytes),
+/// Lines with metrics in place of their numbers: counts in `[]`, and others in `{}`.
+const LINES: [&str; 6] = [
+    "[threads] threads and [connections] connections",
+    "[requests] requests in {duration_in_microseconds}, {bytes} read",
+    "Socket errors: connect [errors_connect], read [errors_read], write [errors_write], timeout \
+     [errors_timeout]",
+    "Non-2xx or 3xx responses:[statuses_over_399]",
+    "Requests/sec:{requests_per_sec}",
+    "Transfer/sec:{bytes_transfer_per_sec}",
 ];
 
-const THREADS: &str = "{threads count} threads and {connections count} connections";
-
-const LAST: &str = "Transfer/sec:{bytes_transfer_per_sec bytes}";
-
-/// The forms of lines, with metrics in place of their numbers.
-const FORMS: [&str; 6] = [
-    THREADS,
-    "{requests count} requests in {duration_in_microseconds time}, {bytes bytes} read",
-    "Socket errors: connect {errors_connect count}, read {errors_read count}, \
-     write {errors_write count}, timeout {errors_timeout count}",
-    "Non-2xx or 3xx responses:{statuses_over_399 count}",
-    "Requests/sec:{requests_per_sec decimal}",
-    LAST,
+/// Rows of the table of times, the prefixes of their metrics, and their ends.
+const ROWS: [(&str, &str, &str); 6] = [
+    ("Latency", "latency", "_us"),
+    ("Connect", "connect", "_us"),
+    ("TLS", "tls", "_us"),
+    ("TTFB", "first_byte", "_us"),
+    ("TTLB", "last_byte", "_us"),
+    ("Req/Sec", "thread_rate", ""),
 ];
+
+/// The cells of a row, even without spaces between them. Only wrk-cmm prints the smallest value.
+const CELLS: &str = "{*_mean$}{*_stdev$}{*_max$}({*_min$})?{*_within_stdev_percent}";
+
+/// A number that is no count. It has exactly two decimals. This tells a number that is cut off from
+/// a complete one, and two numbers without a space from a single one.
+const NUMBER: &str = r"(?:-*nan|\d+\.\d\d)[a-zA-Z%]*";
+
+static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let rows = ROWS.map(|(label, of, end)| {
+        let cells = CELLS.replace('*', of).replace('$', end);
+        label.to_owned() + &cells
+    });
+    let forms = LINES.map(str::to_owned).into_iter().chain(rows);
+    let forms = forms.map(|form| {
+        let form = form.replace('[', r"\s*(?P<").replace(']', r">\d+)");
+        let form = form.replace('{', r"\s*(?P<");
+        regex(&format!("^{}$", form.replace('}', &format!(">{NUMBER})"))))
+    });
+    forms.collect()
+});
+
+/// A row of the table of times if there were no samples.
+static NO_SAMPLES: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^[A-Z][A-Za-z/]*(\s*(0\.00|-*nan)[a-z%]*){4,5}$"));
+
+/// A row of a distribution: `99.999%    6.82ms`.
+static PERCENTILE: LazyLock<Regex> = LazyLock::new(|| regex(&format!(r"^([\d.]+)%\s*({NUMBER})$")));
+
+/// Lines without values. wrk2's spectrum says again, in other steps, what the distribution above it
+/// does.
+static IGNORED: LazyLock<Regex> = LazyLock::new(|| {
+    let starts = "^(Running |Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
+    let whole =
+        r"^(Value .*1/\(1-Percentile\)|#\[.*\]|---.*---|.*, so there is no latency to show)$";
+    regex(&format!("{starts}|{whole}"))
+});
+
+/// A row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples up to it, and
+/// `inf` or a number.
+static TICK: LazyLock<Regex> = LazyLock::new(|| regex(r"^([\d.]+\s+){3}([\d.]+|inf)$"));
 
 /// Lines that wrk omits because they show zero.
 const OMITTED: [&str; 2] = [
     "Socket errors: connect 0, read 0, write 0, timeout 0",
     "Non-2xx or 3xx responses: 0",
-];
-
-/// Rows of the table of times, the prefixes of their metrics, the unit at the end of these, and
-/// what their cells are.
-const ROWS: [(&str, &str, &str, Number); 6] = [
-    ("Latency", "latency", "_us", printed::time_us),
-    ("Connect", "connect", "_us", printed::time_us),
-    ("TLS", "tls", "_us", printed::time_us),
-    ("TTFB", "first_byte", "_us", printed::time_us),
-    ("TTLB", "last_byte", "_us", printed::time_us),
-    ("Req/Sec", "thread_rate", "", printed::metric),
-];
-
-/// What other lines of a report begin and end with. wrk2's spectrum says again, in other steps,
-/// what the distribution above it does.
-const IGNORED: [(&str, &str); 6] = [
-    ("Thread calibration:", ""),
-    ("Detailed Percentile spectrum:", ""),
-    ("Value ", "1/(1-Percentile)"),
-    ("#[", "]"),
-    ("---", "---"),
-    ("", ", so there is no latency to show"),
 ];
 
 impl Report {
@@ -138,13 +155,11 @@ impl Report {
 
     /// Reads the next line, and says whether it belongs to the report.
     pub(super) fn take(&mut self, line: &str) -> LineUse {
-        let taken = self.title(line) || self.row(line) || self.form(line) || self.percentile(line);
-        if !taken {
-            LineUse::Unknown
-        } else if values(LAST, line).is_some() {
-            LineUse::Last
-        } else {
-            LineUse::Taken
+        let is_taken = self.title(line) || self.form(line) || self.percentile(line);
+        match self.values.contains_key(metric::BYTES_PER_SEC) {
+            _ if !is_taken => LineUse::Unknown,
+            true => LineUse::Last,
+            false => LineUse::Taken,
         }
     }
 
@@ -167,12 +182,10 @@ impl Report {
         for line in OMITTED {
             self.form(line);
         }
-        let errors = self
-            .values
-            .iter()
-            .filter(|(name, _)| name.starts_with("errors_"));
+        let errors = self.values.iter();
+        let errors = errors.filter(|(name, _)| name.starts_with("errors_"));
         let errors = errors.map(|(_, count)| count).sum();
-        self.put(metric::ERRORS, errors);
+        self.values.insert(metric::ERRORS.to_owned(), errors);
         let requests = self.values.get(metric::REQUESTS).copied();
         if self.has_no_samples || requests.unwrap_or_default() == 0.0 {
             // Without samples, zeros are printed.
@@ -186,120 +199,222 @@ impl Report {
     fn title(&mut self, line: &str) -> bool {
         self.is_of_wrk2 |=
             line.starts_with("Thread calibration:") || line.contains("(HdrHistogram");
-        if line.starts_with(HEADER) {
-            self.has_header = true;
-            self.has_min = line.contains(" Min ");
-            return true;
-        }
-        if let Some(kind) = line.strip_prefix("Latency Distribution") {
-            self.distribution = Some(if kind.contains("Uncorrected") {
+        self.has_header |= line.starts_with(HEADER);
+        if let Some(kind) = line.strip_prefix(DISTRIBUTION) {
+            let is_service_time = kind.contains("Uncorrected");
+            self.distribution = Some(if is_service_time {
                 "service_time"
             } else {
                 "latency"
             });
             return true;
         }
-        let mut ignored = IGNORED.iter();
-        ignored.any(|(start, end)| line.starts_with(start) && line.ends_with(end))
-            || self.distribution.is_some() && is_tick(line)
+        let has_no_samples = NO_SAMPLES.is_match(line);
+        self.has_no_samples |= has_no_samples && line.starts_with("Latency");
+        has_no_samples
+            || IGNORED.is_match(line)
+            || self.distribution.is_some() && TICK.is_match(line)
     }
 
-    /// Reads a row of the table of times. A cell that is not understood is left out.
-    fn row(&mut self, line: &str) -> bool {
-        let row = ROWS.iter().find_map(|(label, of, unit, read)| {
-            let cells = printed::cells(line.strip_prefix(label)?)?;
-            Some((*of, *unit, *read, cells))
-        });
-        let Some((of, unit, read, cells)) = row else {
+    /// Reads a line of one of the forms; `false` if it is none, or if a number in it is not
+    /// understood. This number is left out.
+    fn form(&mut self, line: &str) -> bool {
+        let found = FORMS
+            .iter()
+            .find_map(|form| Some((form, form.captures(line)?)));
+        let Some((form, found)) = found else {
             return false;
         };
-        let (avg, max, min, share) = match (cells.as_slice(), self.has_min) {
-            ([avg, _, max, share], false) => (*avg, *max, None, *share),
-            ([avg, _, max, min, share], true) => (*avg, *max, Some(*min), *share),
-            _ => return false,
-        };
-        let is_zero = |cell: &&str| cell.starts_with("0.00");
-        if avg.contains("nan") || share.contains("nan") || cells.iter().all(is_zero) {
-            self.has_no_samples |= of == "latency";
-            return true;
-        }
-        let columns = [
-            ("mean", Some(avg)),
-            ("stdev", Some(cells[1])),
-            ("max", Some(max)),
-            ("min", min),
-        ];
-        let columns = columns
-            .into_iter()
-            .filter_map(|(what, cell)| Some((what, cell?)));
-        let mut found: Vec<(String, Option<f64>)> = columns
-            .map(|(what, cell)| (format!("{of}_{what}{unit}"), read(cell)))
-            .collect();
-        let share = share.strip_suffix('%').and_then(printed::decimal);
-        found.push((format!("{of}_within_stdev_percent"), share));
-        for (name, value) in &found {
-            if let Some(value) = value {
-                self.put(name, *value);
-            }
-        }
-        found.iter().all(|(_, value)| value.is_some())
+        let names = form.capture_names().flatten();
+        let numbers = names.filter_map(|name| Some((name, found.name(name)?.as_str())));
+        numbers.fold(true, |is_whole, (name, text)| {
+            self.put(name, text) && is_whole
+        })
     }
 
-    /// Reads a line of one of the forms.
-    fn form(&mut self, line: &str) -> bool {
-        let found = FORMS.iter().find_map(|form| values(form, line));
-        for (name, value) in found.iter().flatten() {
-            self.put(name, *value);
-        }
-        found.is_some()
-    }
-
-    /// Reads a row of a distribution: `99.999%    6.82ms`.
+    /// Reads a row of a distribution.
     fn percentile(&mut self, line: &str) -> bool {
-        let read = || {
-            let (percent, value) = line.split_once('%')?;
-            let is_number = percent.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let percent: f64 = percent.parse().ok().filter(|_| is_number)?;
-            let name = metric::percentile(self.distribution?, percent);
-            (percent <= 100.0).then_some((name, printed::time_us(value.trim())?))
+        let (Some(of), Some(row)) = (self.distribution, PERCENTILE.captures(line)) else {
+            return false;
         };
-        let found = read();
-        if let Some((name, value_us)) = &found {
-            self.put(name, *value_us);
+        let percent = row[1].parse().ok().filter(|percent| *percent <= 100.0);
+        percent.is_some_and(|percent| self.put(&metric::percentile(of, percent), &row[2]))
+    }
+
+    /// Sets a value, unless the metric already has one; `false` if it is no number of the metric.
+    fn put(&mut self, name: &str, text: &str) -> bool {
+        let value = number(name, text);
+        if let Some(value) = value {
+            self.values.entry(name.to_owned()).or_insert(value);
         }
-        found.is_some()
-    }
-
-    /// Sets a value, unless the metric already has one.
-    fn put(&mut self, name: &str, value: f64) {
-        self.values.entry(name.to_owned()).or_insert(value);
+        value.is_some()
     }
 }
 
-/// The metrics and values of a line of this form.
-fn values<'f>(form: &'f str, line: &str) -> Option<Vec<(&'f str, f64)>> {
-    let (start, fields) = form.split_once('{')?;
-    let mut rest = line.strip_prefix(start)?;
-    let mut values = Vec::new();
-    for field in fields.split('{') {
-        let (field, next) = field.split_once('}')?;
-        let (name, kind) = field.split_once(' ')?;
-        // There is nothing after the last value.
-        let (value, after) = match next {
-            "" => (rest, ""),
-            next => rest.split_once(next)?,
+/// A number as reports print it for a metric: `573.06ms`, `12.35k`, `11.82MB`.
+fn number(of: &str, text: &str) -> Option<f64> {
+    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(unit.unwrap_or(text.len()));
+    let is_time = of.ends_with("_us") || of == metric::DURATION_US;
+    let factor = match unit {
+        "us" if is_time => 1.0,
+        "ms" if is_time => 1e3,
+        "s" if is_time => 1e6,
+        // A cell of 8 characters shows this of `1000.00ms`.
+        "m" if is_time && number != "1000.00" => 60e6,
+        "h" if is_time => 3_600e6,
+        "B" if of.starts_with("bytes") => 1.0,
+        "KB" if of.starts_with("bytes") => 1024.0,
+        "MB" if of.starts_with("bytes") => 1_048_576.0,
+        "GB" if of.starts_with("bytes") => 1_073_741_824.0,
+        "TB" if of.starts_with("bytes") => 1_099_511_627_776.0,
+        "%" if of.ends_with("percent") => 1.0,
+        "" if !is_time && !of.starts_with("bytes") && !of.ends_with("percent") => 1.0,
+        "k" if of.starts_with("thread_rate") => 1e3,
+        "M" if of.starts_with("thread_rate") => 1e6,
+        "G" if of.starts_with("thread_rate") => 1e9,
+        "T" if of.starts_with("thread_rate") => 1e12,
+        _ => return None,
+    };
+    // Hundredths first, so that 573.06 ms are exactly 573060 us.
+    let (digits, steps) = (
+        number.replace('.', ""),
+        if number.contains('.') { 100.0 } else { 1.0 },
+    );
+    Some(digits.parse::<u64>().ok()? as f64 * factor / steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of a metric in a line.
+    fn value(of: &str, line: &str) -> Option<f64> {
+        let mut report = Report::default();
+        report.take(line);
+        report.values.get(of).copied()
+    }
+
+    fn time_us(text: &str) -> Option<f64> {
+        value(
+            metric::DURATION_US,
+            &format!("1 requests in {text}, 1.00B read"),
+        )
+    }
+
+    fn metric(text: &str) -> Option<f64> {
+        value(
+            "thread_rate_mean",
+            &format!("Req/Sec {text} 1.00 1.00 1.00%"),
+        )
+    }
+
+    fn bytes(text: &str) -> Option<f64> {
+        value(metric::BYTES_PER_SEC, &format!("Transfer/sec: {text}"))
+    }
+
+    fn decimal(text: &str) -> Option<f64> {
+        value(metric::REQUESTS_PER_SEC, &format!("Requests/sec: {text}"))
+    }
+
+    fn whole(text: &str) -> Option<f64> {
+        value(
+            "statuses_over_399",
+            &format!("Non-2xx or 3xx responses: {text}"),
+        )
+    }
+
+    #[test]
+    fn times_counts_and_bytes_have_the_units_that_wrk_prints() {
+        for (text, expected) in [
+            ("187.00us", 187.0),
+            ("573.06ms", 573_060.0),
+            ("0.85ms", 850.0),
+            ("1.82s", 1_820_000.0),
+            ("0.85m", 51_000_000.0),
+            ("1.50h", 5_400e6),
+        ] {
+            assert_eq!(time_us(text), Some(expected), "{text}");
+        }
+        for (text, expected) in [
+            ("849.00", 849.0),
+            ("13.76k", 13_760.0),
+            ("0.85M", 850_000.0),
+            ("1000.00T", 1e15),
+        ] {
+            assert_eq!(metric(text), Some(expected), "{text}");
+        }
+        for (text, expected) in [
+            ("0.00B", 0.0),
+            ("870.00B", 870.0),
+            ("292.80KB", 299_827.2),
+            ("11.82MB", 12_394_168.32),
+            ("0.91TB", 1_000_555_581_276.0),
+        ] {
+            let value = bytes(text).unwrap();
+            assert!(
+                (value - expected).abs() <= expected * 1e-4,
+                "{text}: {value}"
+            );
+        }
+        assert_eq!(bytes("11.82MB").unwrap(), 11.82 * 1_048_576.0);
+    }
+
+    #[test]
+    fn numbers_that_are_cut_off_are_not_read() {
+        for text in [
+            "",
+            "5",
+            "5.",
+            "5.0",
+            "5.00x",
+            ".00us",
+            "5.000us",
+            "5.00u",
+            "-5.00us",
+            "1e3.00us",
+            "1000.00m",
+            "5.00 us",
+            "5.00M",
+            "99999999999999999999999.00us",
+            "\u{661}.00us",
+        ] {
+            assert_eq!(time_us(text), None, "{text:?}");
+        }
+        for text in ["5.00m", "5.00K", "5.0k", "5k", "5.00kB"] {
+            assert_eq!(metric(text), None, "{text:?}");
+        }
+        for text in ["5.00M", "5.00", "5.00kB", "5B", "5.00 MB"] {
+            assert_eq!(bytes(text), None, "{text:?}");
+        }
+        assert_eq!(decimal("27388.07"), Some(27_388.07));
+        for text in [
+            "27388.0", "27388.", "27388", "2.738.07", "inf", "-1.00", "nan", "1e5.00",
+        ] {
+            assert_eq!(decimal(text), None, "{text:?}");
+        }
+        assert_eq!(whole("82644"), Some(82_644.0));
+        assert_eq!(whole("+5"), None);
+    }
+
+    #[test]
+    fn cells_without_space_between_them_are_split() {
+        let read = |row: &str| {
+            let mut report = Report::default();
+            let is_read = report.take(row) == LineUse::Taken;
+            is_read.then(|| report.values.into_values().collect::<Vec<f64>>())
         };
-        let (_, read) = NUMBERS.iter().find(|(known, _)| *known == kind)?;
-        values.push((name, read(value.trim())?));
-        rest = after;
+        let row = "Latency  85.31ms1000.00us 1000.00ms   92.00%";
+        assert_eq!(read(row), Some(vec![1e6, 85_310.0, 1_000.0, 92.0]));
+        let row = "Latency -nanus    -nanus   0.00us    0.00%";
+        assert_eq!(read(row), Some(Vec::new()));
+        for row in [
+            "Latency 0.00us307445734     -nan%",
+            "Req/Sec 0.00      0.00      0.00  18446744.     -nan%",
+            "Latency 1.0us",
+            "Latency 1.00us 2.00us 3.00us 4.00us 5.00us 6.00us",
+        ] {
+            assert_eq!(read(row), None, "{row:?}");
+        }
     }
-    rest.is_empty().then_some(values)
-}
-
-/// Whether a line is a row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples
-/// up to it, and `inf` or a number.
-fn is_tick(line: &str) -> bool {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let is_number = |word: &str| word == "inf" || word.bytes().all(|b| b"0123456789.".contains(&b));
-    words.len() == 4 && words.into_iter().all(is_number)
 }

@@ -1,83 +1,65 @@
 //! The number of a run in a line: `Basic test, second round`, `Run 2/3`.
 
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
+
+use super::lines::regex;
+
 /// Words for a repetition.
-const WORDS: [&str; 7] = [
-    "run",
-    "round",
-    "iteration",
-    "attempt",
-    "pass",
-    "trial",
-    "repetition",
-];
+const WORDS: &str = "(?:run|round|iteration|attempt|pass|trial|repetition)";
 
 const ORDINALS: [&str; 10] = [
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
 ];
 
 /// A larger number counts something other than runs.
-const NUMBER_MAX: u32 = 10_000;
+const NUMBER_MAX: usize = 10_000;
 
 /// What may surround a number and its word.
 const MARKS: [char; 10] = [',', ';', ':', '-', '(', ')', '[', ']', '#', '.'];
 
-/// A line without the number of its run, and that number: after one of the words (`run 2`, `run
-/// #2`, `run 2/3`, `run 2 of 3`) at the end of the line or of a part of it, or as an ordinal before
-/// the word (`second run`, `2nd run`).
+const MARK: &str = r"[,;:()\[\]#.-]";
+
+/// `run 2`, `run #2`, `run 2/3`, `run 2 of 3`, at the end of the line or of a part of it.
+static NUMBERED: LazyLock<Regex> = LazyLock::new(|| {
+    let number = format!(r"{WORDS}{MARK}*\s+{MARK}*(?P<run>\d+)(?:/\d+|\s+of\s+\d+)?");
+    let after = format!(r"(?:{MARK}+(?:\s.*)?|\s+{MARK}.*)?");
+    regex(&format!(
+        r"(?i)^(?P<before>.*?)(?:^|\s){MARK}*{number}(?P<after>{after})$"
+    ))
+});
+
+/// `second run`, `2nd run`.
+static ORDINAL: LazyLock<Regex> = LazyLock::new(|| {
+    let ordinal = format!(r"(?P<run>{}|\d+(?:st|nd|rd|th))", ORDINALS.join("|"));
+    let ordinal = format!(r"{ordinal}{MARK}*\s+{MARK}*{WORDS}");
+    regex(&format!(
+        r"(?i)^(?P<before>.*?)(?:^|\s){MARK}*{ordinal}(?P<after>{MARK}*(?:\s.*)?)$"
+    ))
+});
+
+/// A line without the number of its run, and that number.
 pub(super) fn split(line: &str) -> (String, Option<u32>) {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let plain = |at: usize| words.get(at).map(|word| word.trim_matches(MARKS));
-    let is_word = |at: usize| {
-        plain(at).is_some_and(|it| WORDS.iter().any(|word| word.eq_ignore_ascii_case(it)))
-    };
-    for at in 1..words.len() {
-        let number = plain(at).unwrap_or_default();
-        let total = match plain(at + 1) {
-            Some("of") if plain(at + 2).is_some_and(|it| counted(it).is_some()) => 2,
-            _ => 0,
+    let found = NUMBERED.captures(line).or_else(|| ORDINAL.captures(line));
+    let split = found.and_then(|found| {
+        let run = &found["run"];
+        let ordinal = ORDINALS.iter().position(|it| it.eq_ignore_ascii_case(run));
+        let run: usize = match ordinal {
+            Some(at) => at + 1,
+            None => run.trim_end_matches(char::is_alphabetic).parse().ok()?,
         };
-        let is_last = |at: usize| {
-            let next = words.get(at + 1);
-            words[at].ends_with(MARKS)
-                || next.is_none_or(|word| plain(at + 1) == Some("") || word.starts_with(MARKS))
-        };
-        let (end, run) = match (is_word(at - 1), is_word(at)) {
-            (_, true) => (at, ordinal(plain(at - 1).unwrap_or_default())),
-            (true, false) if is_last(at + total) => (at + total, of_total(number)),
-            _ => continue,
-        };
-        if run.is_some() {
-            let dash = usize::from(plain(end + 1) == Some(""));
-            let rest = [&words[..at - 1], &words[end + 1 + dash..]].concat();
-            let rest = rest.join(" ");
-            return (rest.trim_matches([' ', ',', ':', '-']).to_owned(), run);
-        }
-    }
-    (line.to_owned(), None)
-}
-
-fn ordinal(word: &str) -> Option<u32> {
-    let is_it = |ordinal: &&str| ordinal.eq_ignore_ascii_case(word);
-    match (1..).zip(&ORDINALS).find(|(_, ordinal)| is_it(ordinal)) {
-        Some((number, _)) => Some(number),
-        None => ["st", "nd", "rd", "th"]
-            .iter()
-            .find_map(|end| counted(word.strip_suffix(end)?)),
-    }
-}
-
-/// `2` or `2/3`.
-fn of_total(word: &str) -> Option<u32> {
-    let (number, total) = word.split_once('/').unwrap_or((word, "1"));
-    counted(number).filter(|_| counted(total).is_some())
-}
-
-fn counted(text: &str) -> Option<u32> {
-    let number = text
-        .parse()
-        .ok()
-        .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))?;
-    (1..=NUMBER_MAX).contains(&number).then_some(number)
+        let after = found["after"].trim_start_matches(MARKS);
+        let rest = format!(
+            "{} {}",
+            &found["before"],
+            after.trim_start_matches([' ', '-'])
+        );
+        let rest = rest.trim_matches([' ', ',', ':', '-']).to_owned();
+        let is_count = (1..=NUMBER_MAX).contains(&run);
+        is_count.then_some((rest, u32::try_from(run).ok()))
+    });
+    split.unwrap_or_else(|| (line.to_owned(), None))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use results::Setting;
 
-use super::context::Situation;
+use super::path::Path;
 use super::rows::{self, Average, Columns, Row};
 use crate::Observation;
 use crate::observation::Form;
@@ -37,7 +37,6 @@ pub(super) struct Tables {
     rows: Vec<(usize, usize, Observation)>,
     /// The same of averages that the text has.
     averages: Vec<(usize, usize, Average)>,
-    notes: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -57,43 +56,45 @@ impl Tables {
         (self.open, self.above) = (None, None);
     }
 
-    /// Handles a line; `false` if it belongs to no table. `begin` is called when a table
-    /// begins.
+    /// Handles a line, with notes on rows that are skipped; `false` if it belongs to no table.
     pub(super) fn take(
         &mut self,
         number: usize,
         line: &str,
-        begin: impl FnOnce() -> Situation,
+        path: &mut Path,
+        notes: &mut Vec<String>,
     ) -> bool {
         if line.len() > ROW_MAX_BYTES {
             self.end();
             return false;
         }
-        if let Some(table) = self.open.take() {
-            if let Some(cells) = rows::cells(line, table.separator)
-                && cells.len() == table.columns.len()
-            {
-                self.add_row(number, table, &cells);
-                return true;
-            }
-        } else if let Some((titles, table)) = self.begun(line) {
-            let situation = begin();
-            let title = situation.titles.last().map(|title| title.text.clone());
-            let name = title.or_else(|| Some(situation.texts.last()?.text.clone()));
+        let is_begun = self.open.is_none();
+        if is_begun && let Some((titles, table)) = self.begun(line) {
+            path.forget_line_above();
+            let place = path.begin_report();
+            let title = place.titles.last().map(|title| title.words.clone());
+            let name = title.or_else(|| Some(place.texts().last()?.text.clone()));
             self.names.push(match name {
                 Some(name) if !self.names.contains(&name) => name,
                 Some(name) => format!("{name} (line {titles})"),
                 None => format!("line {titles}"),
             });
-            match rows::cells(line, table.separator).filter(|_| table.separator != '|') {
-                Some(cells) => self.add_row(number, table, &cells),
-                None => self.open = Some(table),
+            self.open = Some(table);
+            if rows::is_markdown_rule(line) {
+                return true;
             }
-            self.above = None;
-            return true;
         }
         self.above = Some((number, line.to_owned()));
-        false
+        let Some(table) = self.open.take() else {
+            return false;
+        };
+        let cells = rows::cells(line, table.separator);
+        let row = cells.filter(|cells| cells.len() == table.columns.len());
+        if let Some(cells) = &row {
+            self.above = None;
+            notes.extend(self.add_row(number, table, cells));
+        }
+        row.is_some()
     }
 
     /// The table whose titles are in the line above, with the number of that line.
@@ -123,28 +124,28 @@ impl Tables {
         })
     }
 
-    fn add_row(&mut self, number: usize, table: Table, cells: &[String]) {
+    /// Adds a row. Returns a note if it is skipped.
+    fn add_row(&mut self, number: usize, table: Table, cells: &[String]) -> Option<String> {
         let index = self.names.len().saturating_sub(1);
-        match table.columns.row(cells) {
-            Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
-                let note = format!("line {number}: a row without figures, skipped");
-                self.notes.push(note);
-            }
-            Row::Run(run) => self.rows.push((number, index, *run)),
-            Row::Average(average) if self.averages.len() < AVERAGES_MAX => {
-                self.averages.push((number, index, *average));
-            }
-            Row::Average(_) | Row::Spread => {}
-            Row::NotUnderstood(column) => self.notes.push(format!(
-                "line {number}: the column {column:?} is not understood, skipped"
-            )),
-        }
+        let row = table.columns.row(cells);
         self.open = Some(table);
-    }
-
-    /// Notes on rows since the last call.
-    pub(super) fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        let problem = match row {
+            Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
+                "a row without figures".to_owned()
+            }
+            Row::Run(run) => {
+                self.rows.push((number, index, *run));
+                return None;
+            }
+            Row::Average(average) => {
+                self.averages.push((number, index, *average));
+                self.averages.truncate(AVERAGES_MAX);
+                return None;
+            }
+            Row::Spread => return None,
+            Row::NotUnderstood(column) => format!("the column {column:?} is not understood"),
+        };
+        Some(format!("line {number}: {problem}, skipped"))
     }
 
     /// Averages that do not follow from their rows, one note each.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::secrets::hide_secrets;
 use results::Setting;
 
-use super::context::Situation;
+use super::Run;
 use super::lines::SourceLine;
 use crate::repetitions::by_cell;
 use crate::{Observation, Origin};
@@ -18,67 +18,60 @@ pub(crate) const TEXT: &str = "text";
 const GROUPS_SEARCHED: usize = 200;
 
 /// Runs that are repetitions of each other.
-struct Group<'s> {
+struct Group<'p> {
     /// Their indexes among all runs.
     runs: Vec<usize>,
     /// The numbers of the runs, and the lines that have them.
     numbers: BTreeMap<Vec<u32>, Vec<usize>>,
-    /// The line of the first report, and what is above it.
-    first: (usize, &'s Situation),
+    first: &'p Run,
 }
 
-/// Gives runs of the same name that are no repetitions of each other names of their own. `above`
-/// has the lines of reports and what is above them, by the sources of their runs.
-pub(super) fn keep_apart(
-    observations: &mut [Observation],
-    above: &BTreeMap<String, (usize, Situation)>,
-) {
-    let cells = by_cell(observations).into_iter();
-    let cells: Vec<Vec<Group<'_>>> = cells
-        .map(|cell| groups(cell, observations, above))
-        .collect();
-    let (alone, several): (Vec<_>, Vec<_>) = cells.into_iter().partition(|cell| cell.len() < 2);
+/// Gives runs of the same name that are no repetitions of each other names of their own. `runs` has
+/// the reports by the sources of their runs.
+pub(super) fn keep_apart(observations: &mut [Observation], runs: &BTreeMap<String, &Run>) {
+    // Below the first run that is named by text, text is a part of all names.
     let mut first = usize::MAX;
-    for groups in several {
-        first = first.min(groups[0].first.0);
-        name_apart(observations, &groups);
-    }
-    // Below, text is a part of all names.
-    for group in alone.iter().flatten() {
-        let (line, situation) = group.first;
-        let own = situation.texts.last().filter(|_| situation.has_own_text);
-        if let Some(text) = own.filter(|_| line > first) {
-            name(observations, group, &hide_secrets(&text.text), Some(text));
+    let cells = by_cell(observations).into_iter();
+    let mut cells: Vec<Vec<Group<'_>>> =
+        cells.map(|cell| groups(cell, observations, runs)).collect();
+    cells.sort_by_key(|groups| groups.len() < 2);
+    for groups in cells {
+        match groups.as_slice() {
+            [alone] => {
+                let text = alone.first.place.own_text();
+                if let Some(text) = text.filter(|_| alone.first.line > first) {
+                    name(observations, alone, &hide_secrets(&text.text), Some(text));
+                }
+            }
+            groups => {
+                let lines = groups.iter().map(|group| group.first.line);
+                first = lines.fold(first, usize::min);
+                name_apart(observations, groups);
+            }
         }
     }
 }
 
 /// The runs of one name, those together that repeat each other.
-fn groups<'s>(
+fn groups<'p>(
     cell: Vec<usize>,
     observations: &[Observation],
-    above: &'s BTreeMap<String, (usize, Situation)>,
-) -> Vec<Group<'s>> {
-    let mut groups: Vec<Group<'s>> = Vec::new();
+    runs: &BTreeMap<String, &'p Run>,
+) -> Vec<Group<'p>> {
+    let mut groups: Vec<Group<'p>> = Vec::new();
     for index in cell {
-        let Some((line, situation)) = above.get(&observations[index].source) else {
+        let Some(run) = runs.get(&observations[index].source) else {
             continue;
         };
-        let runs = situation.place.runs.iter();
-        let (numbers, lines): (Vec<u32>, Vec<usize>) =
-            runs.map(|(run, line)| (*run, line.number)).unzip();
+        let numbered = run.place.runs().map(|(run, line)| (run, line.number));
+        let (numbers, lines): (Vec<u32>, Vec<usize>) = numbered.unzip();
         let is_joined = |group: &&mut Group<'_>| {
             // A number that comes again begins something new.
             let known = group.numbers.get(&numbers);
-            known.is_none_or(|known| *known == lines)
-                && group.first.1.place.mark == situation.place.mark
+            group.first.place.mark == run.place.mark && known.is_none_or(|known| *known == lines)
         };
-        match groups
-            .iter_mut()
-            .rev()
-            .take(GROUPS_SEARCHED)
-            .find(is_joined)
-        {
+        let mut last_first = groups.iter_mut().rev().take(GROUPS_SEARCHED);
+        match last_first.find(is_joined) {
             Some(group) => {
                 group.runs.push(index);
                 group.numbers.insert(numbers, lines);
@@ -86,7 +79,7 @@ fn groups<'s>(
             None => groups.push(Group {
                 runs: vec![index],
                 numbers: [(numbers, lines)].into(),
-                first: (*line, situation),
+                first: run,
             }),
         }
     }
@@ -96,36 +89,34 @@ fn groups<'s>(
 /// Names groups after the last line above them that is not above all of them, and after their lines
 /// where this does not distinguish them.
 fn name_apart(observations: &mut [Observation], groups: &[Group<'_>]) {
-    let texts = |group: &Group<'_>| group.first.1.texts.clone();
-    let mut groups_of: BTreeMap<String, usize> = BTreeMap::new();
-    for group in groups {
-        let words = BTreeSet::from_iter(texts(group).into_iter().map(|line| line.text));
-        words
-            .into_iter()
-            .for_each(|it| *groups_of.entry(it).or_default() += 1);
-    }
-    let telling = |group: &Group<'_>| {
-        let is_shared = |line: &SourceLine| groups_of[&line.text] == groups.len();
-        texts(group).into_iter().rfind(|line| !is_shared(line))
-    };
-    let texts: Vec<Option<SourceLine>> = groups.iter().map(telling).collect();
-    let mut counts: BTreeMap<Option<&str>, usize> = BTreeMap::new();
-    for text in &texts {
-        *counts
-            .entry(text.as_ref().map(|it| it.text.as_str()))
-            .or_default() += 1;
-    }
-    for (group, text) in groups.iter().zip(&texts) {
-        let line = group.first.0;
-        let words = text.as_ref().map(|it| it.text.as_str());
-        let level = match (words, counts[&words]) {
+    let texts = groups.iter().map(|group| group.first.place.texts());
+    let texts: Vec<Vec<&SourceLine>> = texts.collect();
+    let words = |lines: &Vec<&SourceLine>| lines.iter().map(|line| line.text.clone()).collect();
+    let shared = texts
+        .iter()
+        .map(words)
+        .reduce(|one: BTreeSet<String>, other| &one & &other);
+    let shared = shared.unwrap_or_default();
+    let telling = texts
+        .iter()
+        .map(|lines| lines.iter().rfind(|line| !shared.contains(&line.text)));
+    let telling: Vec<Option<&&SourceLine>> = telling.collect();
+    let words = |line: &Option<&&SourceLine>| line.map(|line| line.text.clone());
+    let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
+    telling
+        .iter()
+        .for_each(|line| *counts.entry(words(line)).or_default() += 1);
+    for (group, text) in groups.iter().zip(&telling) {
+        let line = group.first.line;
+        let words = words(text);
+        let level = match (&words, counts[&words]) {
             // No text is a name as well, next to others with text.
             (None, 1) => continue,
             (None, _) => format!("line {line}"),
             (Some(words), 1) => hide_secrets(words),
             (Some(words), _) => format!("{} (line {line})", hide_secrets(words)),
         };
-        name(observations, group, &level, text.as_ref());
+        name(observations, group, &level, text.copied());
     }
 }
 

@@ -7,7 +7,10 @@ use std::time::{Duration, SystemTime};
 use results::Experiment;
 use results::file::load_experiment;
 
-use super::{ReadError, Reading, file_name, labels, not_understood, read_file, saved, unreadable};
+use super::{
+    ReadError, Reading, file_name, labels, not_understood, order_by_time, read_file, saved,
+    unreadable,
+};
 use results::metric;
 
 use crate::repetitions::{drop_copies, renumber_duplicates};
@@ -138,22 +141,23 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     let named_by_files = |path: &&PathBuf| file_name::settings_and_run(path).is_some();
     // Files that name their run are not copies of each other, except for a document and its log.
     let unnamed = parts.iter_mut().filter(|(path, _)| !named_by_files(path));
-    let copies = drop_copies(unnamed.map(|(_, runs)| runs));
-    reading.notes.extend(copies);
+    reading
+        .notes
+        .extend(drop_copies(unnamed.map(|(_, runs)| runs)));
     parts.retain(|(_, runs)| !runs.is_empty());
-    let mut groups = Vec::new();
-    let mut times = Vec::new();
-    for (path, runs) in parts {
-        times.extend(runs.iter().map(|run| TimeOfRun::of(run, path)));
-        groups.push((labels::of_runs(path, &runs), runs));
-    }
-    let file_count = groups.len();
+    let label = |(path, runs): (&PathBuf, Vec<_>)| (labels::of_runs(path, &runs), runs);
+    let groups: Vec<_> = parts.into_iter().map(label).collect();
+    let several = groups.len() > 1;
     reading.observations = labels::join(groups);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(folder, &no_runs(folder)));
     }
-    if file_count > 1 {
-        set_positions(&mut reading.observations, &times);
+    if several {
+        // Positions within one file say nothing about several files.
+        let runs = reading.observations.iter_mut();
+        runs.filter(|run| run.cell.is_none())
+            .for_each(|run| run.position = None);
+        order_by_time(&mut reading.observations);
     }
     Ok(reading)
 }
@@ -178,21 +182,12 @@ fn left_over(files: &[PathBuf]) -> Option<String> {
     let runs = files
         .iter()
         .filter(|path| file_name::settings_and_run(path).is_some());
-    let written = |path: &PathBuf| {
-        fs::metadata(path)
-            .and_then(|metadata| metadata.modified())
-            .ok()
-    };
-    let runs: Vec<(&PathBuf, SystemTime)> = runs
-        .filter_map(|path| Some((path, written(path)?)))
-        .collect();
-    let newest = runs.iter().map(|(_, time)| *time).max()?;
+    let written = runs.filter_map(|path| Some((path, fs::metadata(path).ok()?.modified().ok()?)));
+    let written: Vec<(&PathBuf, SystemTime)> = written.collect();
+    let newest = written.iter().map(|(_, time)| *time).max()?;
     let is_old = |time: SystemTime| newest.duration_since(time).is_ok_and(|age| age > LEFT_OVER);
-    let mut old = runs
-        .iter()
-        .filter(|(_, time)| is_old(*time))
-        .map(|(path, _)| path);
-    let first = old.next()?;
+    let mut old = written.iter().filter(|(_, time)| is_old(*time));
+    let (first, _) = old.next()?;
     let others = match old.count() {
         0 => String::new(),
         others => format!(" and {others} more"),
@@ -238,108 +233,42 @@ fn is_log_of_a_document(path: &Path) -> bool {
 fn completed_by_log(mut part: Reading, path: &Path) -> Reading {
     let log = path.with_extension("log");
     let is_there = is_document(path) && log.is_file();
-    let Some(of_log) = is_there.then(|| Reading::of_path(&log).ok()).flatten() else {
+    let of_log = is_there.then(|| Reading::of_path(&log).map(|log| log.observations));
+    let ([run], Some(Ok([logged]))) = (
+        part.observations.as_mut_slice(),
+        of_log.as_ref().map(|log| log.as_deref()),
+    ) else {
         return part;
     };
-    if let ([run], [logged]) = (
-        part.observations.as_mut_slice(),
-        of_log.observations.as_slice(),
-    ) {
-        let requests = |run: &Observation| run.values.get(metric::REQUESTS).copied();
-        if run.failure.is_some() && logged.failure.is_none() {
-            run.clone_from(logged);
-        } else if run.failure.is_none() && requests(run) == requests(logged) {
-            for (name, value) in &logged.values {
-                run.values.entry(name.clone()).or_insert(*value);
-            }
-        } else if logged.failure.is_none() {
-            part.notes.push(format!(
-                "{}: has another number of requests than {}, not used",
-                log.display(),
-                path.display()
-            ));
+    let requests = |run: &Observation| run.values.get(metric::REQUESTS).copied();
+    match (&run.failure, &logged.failure) {
+        (_, Some(_)) => {}
+        (Some(_), None) => run.clone_from(logged),
+        (None, None) if requests(run) == requests(logged) => {
+            let known = std::mem::replace(&mut run.values, logged.values.clone());
+            run.values.extend(known);
         }
+        (None, None) => part.notes.push(format!(
+            "{}: has another number of requests than {}, not used",
+            log.display(),
+            path.display()
+        )),
     }
     part
 }
 
-struct TimeOfRun {
-    began: Option<SystemTime>,
-    ended: Option<SystemTime>,
-    /// Whether the times come from the result rather than from the file system.
-    is_recorded: bool,
-}
-
-impl TimeOfRun {
-    fn of(run: &Observation, path: &Path) -> Self {
-        let duration_us = run.value(metric::DURATION_US).unwrap_or(0.0);
-        let duration = Duration::try_from_secs_f64(duration_us / 1e6).unwrap_or_default();
-        if let Some(result) = &run.result {
-            let since_epoch = Duration::from_millis(result.window.started_unix_ms);
-            let began = SystemTime::UNIX_EPOCH.checked_add(since_epoch);
-            return Self {
-                began,
-                ended: began.and_then(|began| began.checked_add(duration)),
-                is_recorded: true,
-            };
-        }
-        let written = fs::metadata(path).and_then(|metadata| metadata.modified());
-        let ended = written.ok();
-        Self {
-            began: ended.and_then(|ended| ended.checked_sub(duration)),
-            ended,
-            is_recorded: false,
-        }
-    }
-}
-
-/// Orders the runs by time, if all times are known and no two runs overlap. Positions within one
-/// file say nothing about several files.
-fn set_positions(observations: &mut [Observation], times: &[TimeOfRun]) {
-    for observation in observations.iter_mut() {
-        observation.position = None;
-    }
-    let mut order: Vec<usize> = (0..times.len()).collect();
-    order.sort_by_key(|index| times[*index].ended);
-    let is_credible = order
-        .windows(2)
-        .all(|pair| can_follow(&times[pair[0]], &times[pair[1]]));
-    if times.len() != observations.len() || !is_credible {
-        return;
-    }
-    for (place, index) in order.into_iter().enumerate() {
-        observations[index].position = u32::try_from(place + 1).ok();
-    }
-}
-
-/// Whether a run can have been made after another one. A checkout or a copy writes the files of
-/// long runs within a moment, in the order of their names. Such times say nothing.
-fn can_follow(before: &TimeOfRun, after: &TimeOfRun) -> bool {
-    let (Some(ended), Some(began), Some(written)) = (before.ended, after.began, after.ended) else {
-        return false;
-    };
-    // The duration that wrk reports may be slightly longer than the time between two writes.
-    let own = written.duration_since(began).unwrap_or_default();
-    let between = written.duration_since(ended).unwrap_or_default();
-    between > Duration::ZERO && (after.is_recorded || between >= own.mul_f64(0.9))
-}
-
 /// The regular files of a folder, by name.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
-    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| unreadable(folder, error))?.path();
-        if path.is_file() {
-            files.push(path);
-        }
-        if files.len() > FILES_MAX {
-            return Err(not_understood(
-                folder,
-                "more files than any folder of results has",
-            ));
-        }
+    let entries = fs::read_dir(folder).and_then(|entries| {
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        paths.take(FILES_MAX + 1).collect::<Result<Vec<_>, _>>()
+    });
+    let mut files = entries.map_err(|error| unreadable(folder, error))?;
+    if files.len() > FILES_MAX {
+        let reason = "more files than any folder of results has";
+        return Err(not_understood(folder, reason));
     }
+    files.retain(|path| path.is_file());
     files.sort();
     Ok(files)
 }

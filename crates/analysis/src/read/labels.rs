@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::LazyLock;
 
+use regex_lite::Regex;
 use results::Setting;
 
 use super::file_name;
 use crate::Observation;
+use crate::notes::regex;
 use crate::repetitions::renumber_duplicates;
 
 /// The name of the runs of a path.
@@ -26,8 +29,13 @@ pub(super) type Group = (Label, Vec<Observation>);
 /// The factor whose levels are files, when runs of several files are combined.
 pub const FILE_FACTOR: &str = "file";
 
-/// Words before a number that counts runs.
-const ROUNDS: [&str; 5] = ["run", "r", "round", "trial", "rep"];
+/// A name with a number at its end.
+static NUMBERED: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(?P<name>.*?)(?P<separators>[-_. ]*)(?P<number>\d+)$"));
+
+/// The name before a number that counts runs, whichever it is.
+static ROUND: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?i)(?:^|[-_. ])(?:run|r|round|trial|rep)$"));
 
 /// The label of the runs of a path: a folder as it is given, a file without its extension. Files
 /// that name their own runs get the label of their folder, and so do trials of a sweep.
@@ -53,18 +61,15 @@ fn of_path(path: &Path) -> Label {
         return label(parent, "", None);
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let base = stem.trim_end_matches(|c: char| c.is_ascii_digit());
-    let separators = ['-', '_', '.', ' '];
-    let parted = base.trim_end_matches(separators);
-    let last_word = parted.rsplit(separators).next().unwrap_or(parted);
-    let is_round = ROUNDS
-        .iter()
-        .any(|word| last_word.eq_ignore_ascii_case(word));
+    let Some(parts) = NUMBERED.captures(&stem) else {
+        return label(parent, &stem, None);
+    };
+    let (name, separators) = (&parts["name"], &parts["separators"]);
     // `nginx-1.24` has a version, and `wrk2` is a name.
-    let may_be_round = base.is_empty() || parted.len() < base.len() && !base.ends_with('.');
-    match stem[base.len()..].parse() {
-        Ok(_) if is_round => label(parent, parted, None),
-        Ok(number) if may_be_round => label(parent, parted, Some((stem.to_string(), number))),
+    let is_name = separators.ends_with('.') || separators.is_empty() && !name.is_empty();
+    match parts["number"].parse() {
+        Ok(_) if ROUND.is_match(name) => label(parent, name, None),
+        Ok(number) if !is_name => label(parent, name, Some((stem.to_string(), number))),
         _ => label(parent, &stem, None),
     }
 }
@@ -86,17 +91,14 @@ fn resolve_numbers(groups: &mut [Group]) {
     let key = |label: &Label| (label.folder.clone(), label.name.clone());
     let mut numbers: BTreeMap<(String, String), BTreeSet<u64>> = BTreeMap::new();
     for (label, _) in groups.iter() {
-        if let Some((_, number)) = label.numbered {
-            numbers.entry(key(label)).or_default().insert(number);
-        }
+        let number = label.numbered.as_ref().map(|(_, number)| *number);
+        numbers.entry(key(label)).or_default().extend(number);
     }
     for (label, _) in groups {
-        let known = numbers.get(&key(label)).map(|it| it.iter().copied());
-        let counts_runs = known.is_some_and(|known| {
-            let count = known.len() as u64;
-            known.clone().eq(0..count) || known.eq(1..=count)
-        });
-        if let Some((whole, _)) = label.numbered.take().filter(|_| !counts_runs) {
+        let known = &numbers[&key(label)];
+        let first = known.first().copied().unwrap_or_default();
+        let count_runs = first <= 1 && known.iter().copied().eq(first..first + known.len() as u64);
+        if let Some((whole, _)) = label.numbered.take().filter(|_| !count_runs) {
             label.name = whole;
         }
     }

@@ -7,12 +7,12 @@ mod paths;
 mod saved;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use results::Experiment;
 use results::file::LoadError;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::{Form, Observation, SearchSummary, notes, repetitions};
@@ -248,37 +248,23 @@ impl ReadError {
     }
 }
 
-/// The fields that tell the kinds of documents apart.
-#[derive(Deserialize)]
-struct DocumentFields {
-    schema_version: Option<IgnoredAny>,
-    cell: Option<IgnoredAny>,
-    requests: Option<IgnoredAny>,
-    plan: Option<IgnoredAny>,
-    /// Written by `report --format json`.
-    runs: Option<IgnoredAny>,
-    /// Written by `table --format json`.
-    cells: Option<IgnoredAny>,
-    /// Written by `compare --format json`.
-    comparisons: Option<IgnoredAny>,
-}
-
 /// A JSON document: a result of wrkbench, a trial of a sweep, or the object of json.lua.
 fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
     let bytes = text.as_bytes();
-    let head: DocumentFields = serde_json::from_slice(bytes)
+    let fields: BTreeMap<String, IgnoredAny> = serde_json::from_slice(bytes)
         .map_err(|error| not_understood(path, &format!("not one whole JSON document: {error}")))?;
-    let is_run = head.cell.is_some() || head.plan.is_some() || head.requests.is_some();
-    if !is_run && (head.runs.is_some() || head.cells.is_some() || head.comparisons.is_some()) {
+    let has = |keys: &[&str]| keys.iter().any(|key| fields.contains_key(*key));
+    // What `report`, `table` and `compare` write with `--format json`.
+    if has(&["runs", "cells", "comparisons"]) && !has(&["cell", "plan", "requests"]) {
         return Err(ReadError::Derived {
             path: path.to_owned(),
         });
     }
-    match head.schema_version {
-        Some(_) if head.cell.is_some() => saved::read_trial(bytes, path),
-        Some(_) => saved::read(bytes, path),
-        None if head.requests.is_some() => of_object(text, path),
-        None => Err(not_understood(
+    match has(&["schema_version"]) {
+        true if has(&["cell"]) => saved::read_trial(bytes, path),
+        true => saved::read(bytes, path),
+        false if has(&["requests"]) => of_object(text, path),
+        false => Err(not_understood(
             path,
             "JSON, but neither a result of wrkbench nor of json.lua",
         )),
@@ -289,21 +275,16 @@ fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
 /// Decodes UTF-16 with a byte order mark, else UTF-8. Invalid sequences become replacement
 /// characters.
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
-    let utf_16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> String {
+    let utf_16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
-        let chars = char::decode_utf16(units);
-        chars
-            .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect()
+        Cow::from(String::from_utf16_lossy(&units.collect::<Vec<_>>()))
     };
-    if let Some(rest) = bytes.strip_prefix(b"\xff\xfe") {
-        return utf_16(rest, u16::from_le_bytes).into();
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => utf_16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => utf_16(rest, u16::from_be_bytes),
+        // Some editors write a byte order mark before UTF-8 as well.
+        [0xef, 0xbb, 0xbf, rest @ ..] | rest => String::from_utf8_lossy(rest),
     }
-    if let Some(rest) = bytes.strip_prefix(b"\xfe\xff") {
-        return utf_16(rest, u16::from_be_bytes).into();
-    }
-    // Some editors write a byte order mark before UTF-8 as well.
-    String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
 fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {

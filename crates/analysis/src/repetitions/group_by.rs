@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{by_cell, keep_apart, number_runs};
+use super::{by_cell, keep_apart, renumber_duplicates};
 use crate::notes::TEXT;
 use crate::{Form, Observation, Origin, Reading};
 
@@ -30,11 +30,12 @@ impl Reading {
         let is_wanted = |name: &str| parts.iter().any(|part| part == name);
         for run in &mut self.observations {
             run.settings.retain(|setting| is_wanted(&setting.factor));
+            run.run = 0;
             run.target.take_if(|_| !is_wanted(TARGET));
             run.noted_load.retain(|part| part.label != TEXT_ABOVE);
             run.origins.retain(|origin| origin.part != Origin::AVERAGED);
         }
-        number_runs(&mut self.observations);
+        renumber_duplicates(&mut self.observations);
         self.notes.extend(keep_apart(&mut self.observations));
         let rows = by_cell(&self.observations).len();
         let runs = self.observations.len();

@@ -1,9 +1,8 @@
 //! Runs with different loads are not repetitions of each other, whatever their names are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use plan::{OptionName, OptionValue, units};
+use plan::{OptionName, OptionValue};
 use results::RunResult;
 
 use super::{by_cell, limited};
@@ -13,10 +12,6 @@ use crate::{LoadPart, Observation};
 /// With more loads of the same name, each further run is a load of its own, since a search among
 /// them would take long.
 const LOADS_MAX: usize = 200;
-
-/// The part of the load by which saved results are compared with texts: the first line of a report
-/// rounds the duration.
-pub(crate) const PRINTED_DURATION: &str = "printed duration";
 
 /// Gives runs of the same name but different load distinct names (`-t2 -c10 -T5s`), and renumbers
 /// them. Returns a note for each load that was kept apart.
@@ -116,15 +111,7 @@ fn of_result(result: &RunResult) -> Vec<LoadPart> {
             option.value = OptionValue::Text(backend.to_owned());
         }
     }
-    let mut parts: Vec<LoadPart> = options.into_iter().map(LoadPart::from).collect();
-    parts.extend(result.plan.stop.duration.map(printed_duration));
-    parts
-}
-
-/// The duration as the first line of a report prints it.
-fn printed_duration(duration: Duration) -> LoadPart {
-    let printed = units::banner_duration(duration);
-    LoadPart::other(PRINTED_DURATION, &printed, &format!("-d{printed}"))
+    options.into_iter().map(LoadPart::from).collect()
 }
 
 /// The parts that both have and that differ, in pairs. A part that only one of them has is not a
@@ -133,11 +120,8 @@ fn differences<'a>(
     one: &'a BTreeMap<&'static str, LoadPart>,
     other: &'a BTreeMap<&'static str, LoadPart>,
 ) -> impl Iterator<Item = (&'a LoadPart, &'a LoadPart)> {
-    let knows_exactly = |parts: &BTreeMap<_, _>| parts.contains_key(OptionName::DURATION.label());
-    let is_exact = knows_exactly(one) && knows_exactly(other);
     one.iter()
-        .filter(move |(key, _)| !is_exact || **key != PRINTED_DURATION)
-        .filter_map(move |(key, part)| Some((part, other.get(key)?)))
+        .filter_map(|(key, part)| Some((part, other.get(key)?)))
         .filter(|(one, other)| one.value != other.value)
 }
 
@@ -169,11 +153,8 @@ fn options(loads: &[DistinctLoad]) -> Vec<String> {
 fn in_words(one: &DistinctLoad, other: &DistinctLoad) -> String {
     let differences: Vec<String> = differences(&one.parts, &other.parts)
         .map(|(one, other)| {
-            let label = match one.label {
-                PRINTED_DURATION => OptionName::DURATION.label(),
-                label => label,
-            };
-            format!("{label} {} / {}", quote(&one.text), quote(&other.text))
+            let (one_text, other_text) = (quote(&one.text), quote(&other.text));
+            format!("{} {one_text} / {other_text}", one.label)
         })
         .collect();
     differences.join(", ")
@@ -265,7 +246,7 @@ mod tests {
             run(1, &[("timeout", "2s", "-T")]),
             run(2, &[]),
             run(3, &[("duration", "10s", "-d")]),
-            run(4, &[(PRINTED_DURATION, "10s", "-d")]),
+            run(4, &[("tool", "wrk2", "")]),
         ];
         assert_eq!(keep_apart(&mut runs), [""; 0]);
         assert_eq!(profiles(&runs)[3], ("-t2 -c10", 4));
