@@ -24,30 +24,19 @@ use std::time::Duration;
 use plan::units;
 
 use crate::repetitions::{drop_copies, limited, renumber_duplicates};
-use crate::{Form, Observation};
+use crate::{Form, Observation, Reading};
 use command::Command;
 use lines::SourceLine;
 pub(crate) use lines::{quote, regex};
 use names::Names;
 use path::{Path, Place};
-use report::{LineUse, Report};
+use report::Report;
 pub(crate) use script_object::first as first_object;
 use tables::Tables;
 pub(crate) use text_names::TEXT;
 
 /// The settings whose levels are the outermost headings of notes.
 pub(crate) const HEADINGS: [&str; 2] = [results::PLACE_FACTOR, names::HEADING];
-
-/// The runs of a text.
-#[derive(Debug, Default)]
-pub(crate) struct TextRuns {
-    /// The runs in the order of the text.
-    pub(crate) observations: Vec<Observation>,
-    /// What was skipped or is worth knowing, with line numbers.
-    pub(crate) notes: Vec<String>,
-    /// Whether lines were skipped that may be results.
-    pub(crate) has_skipped_lines: bool,
-}
 
 /// Limit on the runs of one text.
 const RUNS_MAX: usize = 10_000;
@@ -69,8 +58,9 @@ const RATE_EXCEEDED: f64 = 2.0;
 /// Limit on the command lines that are tried for a report.
 const COMMANDS_TRIED: usize = 32;
 
-/// Reads all runs of a text. `source` is the name of the file.
-pub(crate) fn read(text: &str, source: &str) -> TextRuns {
+/// Reads all runs of a text, with notes on what was skipped or is worth knowing. `source` is the name
+/// of the file.
+pub(crate) fn read(text: &str, source: &str) -> Reading {
     let text = clean::cleaned(text);
     let mut reader = Reader::default();
     let (mut number, mut rest) = (1, text.as_str());
@@ -118,9 +108,6 @@ struct Reader {
     is_in_code: bool,
     /// Lines of the open report that are not understood. If it is cut off, they are below it.
     unknown: Vec<(usize, String)>,
-    /// A line that continues in the next one, as far as it was read, and the number of its first
-    /// line.
-    continued: Option<(usize, String)>,
     /// Number of bytes that looked like an object but were none.
     wasted_bytes: usize,
     /// Whether a script may still add to the last finished report.
@@ -134,7 +121,6 @@ impl Reader {
         let line = raw.trim();
         let is_fence = lines::is_fence(line);
         if line.is_empty() || is_fence {
-            self.end_continued();
             self.tables.end();
             self.path.take(number, "", self.is_in_code);
             self.is_in_code ^= is_fence;
@@ -155,7 +141,12 @@ impl Reader {
         }
         if self.open.is_some() {
             self.line_of_report(number, line);
-        } else if self.row(number, line) {
+            return 0;
+        }
+        let (path, notes) = (&mut self.path, &mut self.notes);
+        if self.tables.take(number, line, path, notes) {
+            self.notes.truncate(NOTES_KEPT);
+            self.may_be_added_to = false;
         } else if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
             return self.object(number, line, rest);
         } else {
@@ -168,49 +159,24 @@ impl Reader {
         let Some(run) = &mut self.open else {
             return;
         };
-        let line_use = run.report.take(line);
+        let is_understood = run.report.take(line);
         if run.report.values.contains_key("connections") {
             run.load_line
                 .get_or_insert_with(|| SourceLine::new(number, line));
         }
-        match line_use {
-            LineUse::Taken => {}
-            LineUse::Last => {
-                self.unknown.clear();
-                run.report.finish();
-                run.failure = run.report.failure();
-                self.close();
-                self.may_be_added_to = true;
-            }
-            LineUse::Unknown => {
-                self.unknown.push((number, line.to_owned()));
-                self.note(number, format_args!("not understood, skipped"));
-            }
+        if !is_understood {
+            self.unknown.push((number, line.to_owned()));
+            self.note(number, format_args!("not understood, skipped"));
+        } else if run.report.is_complete() {
+            self.unknown.clear();
+            run.report.finish();
+            run.failure = run.report.failure();
+            self.close();
+            self.may_be_added_to = true;
         }
     }
 
-    /// Handles a line between reports. One that ends in `\` continues in the next one.
     fn line_between(&mut self, number: usize, line: &str) {
-        let begun = self.continued.take();
-        let (number, mut whole) = begun.unwrap_or((number, String::new()));
-        match line.strip_suffix('\\') {
-            Some(line) => {
-                whole += line.trim_end();
-                whole.push(' ');
-                self.continued = Some((number, whole));
-            }
-            None => self.whole_line_between(number, &(whole + line)),
-        }
-    }
-
-    /// Handles a line that was to continue, but has nothing below it.
-    fn end_continued(&mut self) {
-        if let Some((number, line)) = self.continued.take() {
-            self.whole_line_between(number, line.trim_end());
-        }
-    }
-
-    fn whole_line_between(&mut self, number: usize, line: &str) {
         if report::looks_like_a_part(line) {
             // Its report is missing, so it says nothing about the next one.
             self.note(number, format_args!("belongs to no report, skipped"));
@@ -225,16 +191,6 @@ impl Reader {
         } else if !line.starts_with(OWN_MESSAGE) {
             self.may_be_added_to &= self.path.take(number, line, self.is_in_code);
         }
-    }
-
-    /// Handles a line of a table of runs, or the line that shows that a table has begun.
-    fn row(&mut self, number: usize, line: &str) -> bool {
-        let taken = self
-            .tables
-            .take(number, line, &mut self.path, &mut self.notes);
-        self.notes.truncate(NOTES_KEPT);
-        self.may_be_added_to &= !taken;
-        taken
     }
 
     /// Handles an object printed by a script, and says how many bytes it takes.
@@ -294,7 +250,6 @@ impl Reader {
 
     /// A run that begins here.
     fn run(&mut self, line: usize, report: Report) -> Run {
-        self.end_continued();
         self.may_be_added_to = false;
         self.tables.end();
         Run {
@@ -338,33 +293,38 @@ impl Reader {
         self.notes.truncate(NOTES_KEPT);
     }
 
-    fn into_runs(mut self, source: &str) -> TextRuns {
+    fn into_runs(mut self, source: &str) -> Reading {
         path::unite_passes(&mut self.runs);
         let names = Names::of(&self.runs);
         // So far, all notes are about skipped lines.
         let has_skipped_lines = !self.notes.is_empty();
         let mut notes = limited(self.notes, "more notes are not shown");
-        let observed = |run: &Run| (run.line, names.observation(run, source));
+        let observed = |run: &Run| (run.line, names.observation(run));
         let mut found: Vec<(usize, Observation)> = self.runs.iter().map(observed).collect();
-        let runs = found.iter().zip(&self.runs);
-        let runs = runs.map(|((_, observation), run)| (observation.source.clone(), run));
-        let runs: BTreeMap<String, &Run> = runs.collect();
         notes.extend(self.tables.wrong_averages());
-        let (rows, table_names) = self.tables.into_rows(source);
-        found.extend(rows);
+        found.extend(self.tables.into_rows());
         found.sort_by_key(|(line, _)| *line);
-        let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
+        let sources = found.into_iter().map(|(line, run)| Observation {
+            source: format!("{source}:{line}"),
+            ..run
+        });
+        let mut observations: Vec<Observation> = sources.collect();
+        let runs = self.runs.iter();
+        let runs = runs
+            .map(|run| (format!("{source}:{}", run.line), run))
+            .collect();
         notes.extend(drop_copies(std::iter::once(&mut observations)));
-        tables::name_tables(&mut observations, &table_names);
+        tables::name_tables(&mut observations);
         text_names::keep_apart(&mut observations, &runs);
         for (position, observation) in (1..).zip(&mut observations) {
             observation.position = observation.position.or(Some(position));
         }
         renumber_duplicates(&mut observations);
-        TextRuns {
+        Reading {
             observations,
             notes,
             has_skipped_lines,
+            ..Reading::default()
         }
     }
 }

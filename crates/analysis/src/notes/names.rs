@@ -65,7 +65,7 @@ impl Names {
         }
     }
 
-    pub(super) fn observation(&self, run: &Run, source: &str) -> Observation {
+    pub(super) fn observation(&self, run: &Run) -> Observation {
         let mut values = run.report.values.clone();
         let rate = run.command().and_then(|command| command.count("R"));
         if let Some(rate) = rate.filter(|_| run.failure.is_none()) {
@@ -89,7 +89,6 @@ impl Names {
         origins.extend(profile.into_iter().chain(round.map(of_round)).chain(target));
         let round = round.map(|(round, _)| round);
         Observation {
-            source: format!("{source}:{}", run.line),
             form: run.form,
             settings,
             profile: profile_value,
@@ -258,12 +257,11 @@ fn tool(run: &Run) -> Option<&str> {
     if run.form != Form::Text || run.failure.is_some() {
         return None;
     }
-    let of_command = || Some(run.command()?.tool.as_str());
-    let has_min = run.report.values.contains_key("latency_min_us");
-    match (run.report.is_of_wrk2, has_min) {
-        (true, _) => Some("wrk2"),
-        (false, true) => Some("wrk-cmm"),
-        (false, false) => Some(of_command().unwrap_or("wrk")),
+    let of_command = run.command().map(|command| command.tool.as_str());
+    match run.report.values.contains_key("latency_min_us") {
+        _ if run.report.is_of_wrk2 => Some("wrk2"),
+        true => Some("wrk-cmm"),
+        false => of_command.or(Some("wrk")),
     }
 }
 

@@ -18,6 +18,9 @@ use super::rounds;
 /// Limit on the lines of a path. Of longer ones, the first lines become one that nothing ends.
 const LINES_MAX: usize = 256;
 
+/// Limit on the length of a line that continues in the next one.
+const CONTINUED_MAX_BYTES: usize = 10_000;
+
 /// Limit on the reports of one pass that are recognized.
 const PASS_MAX: usize = 100;
 
@@ -126,7 +129,8 @@ pub(super) struct Path {
     /// Stands for the lines before these.
     dropped: u64,
     titles: Vec<Rc<Line>>,
-    /// The line directly above, which may be the text of a heading or the titles of a table.
+    /// The line directly above, which may be the text of a heading or the titles of a table, or
+    /// continue.
     above: Option<(usize, String)>,
     /// The command lines of the tools.
     pub(super) tools: Vec<(Command, SourceLine)>,
@@ -141,16 +145,25 @@ fn mark(of: impl Hash) -> u64 {
 }
 
 impl Path {
-    /// Handles a line outside of reports; an empty one ends a paragraph. In a block of code, `# x`
-    /// is a comment. Says whether it is text, which a script may print below a report.
+    /// Handles a line outside of reports; an empty one ends a paragraph, and one that ends in `\`
+    /// continues in the next one. In a block of code, `# x` is a comment. Says whether it is text,
+    /// which a script may print below a report.
     pub(super) fn take(&mut self, number: usize, line: &str, is_in_code: bool) -> bool {
         if let Some((at, above)) = self.above.take() {
+            if let Some(begun) = above.strip_suffix('\\') {
+                let whole = format!("{} {line}", begun.trim_end());
+                return self.take(at, whole.trim(), is_in_code);
+            }
             if let Some(level) = lines::underline(line, &above) {
                 let source = SourceLine::new(at, &above);
                 self.add(source, Some(level), None, lines::without_colon(&above));
                 return false;
             }
             self.add_text(at, &above);
+        }
+        if line.ends_with('\\') && line.len() <= CONTINUED_MAX_BYTES {
+            self.above = Some((number, line.to_owned()));
+            return true;
         }
         let source = SourceLine::new(number, line);
         if let Some(command) = command::tool(line) {
@@ -239,7 +252,9 @@ impl Path {
 
     /// The path to a report or a table that begins here.
     pub(super) fn begin_report(&mut self) -> Place {
-        self.take(0, "", false);
+        while self.above.is_some() {
+            self.take(0, "", false);
+        }
         let is_block = |line: &&Rc<Line>| line.reports == self.reports && !line.is_heading();
         let block = self.lines.iter().rev().take_while(is_block);
         let labels = block.filter(|line| line.is_label() && !line.words.is_empty());

@@ -8,17 +8,6 @@ use results::metric;
 
 use super::lines::regex;
 
-/// What a line turned out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LineUse {
-    /// The line belongs to the report.
-    Taken,
-    /// The line is the last one of the report.
-    Last,
-    /// The line does not belong to a report.
-    Unknown,
-}
-
 /// A report as far as it has been read.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -153,14 +142,14 @@ impl Report {
         self.has_header || !line.starts_with(HEADER) && has_threads()
     }
 
-    /// Reads the next line, and says whether it belongs to the report.
-    pub(super) fn take(&mut self, line: &str) -> LineUse {
-        let is_taken = self.title(line) || self.form(line) || self.percentile(line);
-        match self.values.contains_key(metric::BYTES_PER_SEC) {
-            _ if !is_taken => LineUse::Unknown,
-            true => LineUse::Last,
-            false => LineUse::Taken,
-        }
+    /// Reads the next line; `false` if it does not belong to a report.
+    pub(super) fn take(&mut self, line: &str) -> bool {
+        self.title(line) || self.form(line) || self.percentile(line)
+    }
+
+    /// Whether its last line was read.
+    pub(super) fn is_complete(&self) -> bool {
+        self.values.contains_key(metric::BYTES_PER_SEC)
     }
 
     /// Why a complete report is not a measurement.
@@ -401,8 +390,9 @@ mod tests {
     fn cells_without_space_between_them_are_split() {
         let read = |row: &str| {
             let mut report = Report::default();
-            let is_read = report.take(row) == LineUse::Taken;
-            is_read.then(|| report.values.into_values().collect::<Vec<f64>>())
+            report
+                .take(row)
+                .then(|| report.values.into_values().collect::<Vec<f64>>())
         };
         let row = "Latency  85.31ms1000.00us 1000.00ms   92.00%";
         assert_eq!(read(row), Some(vec![1e6, 85_310.0, 1_000.0, 92.0]));

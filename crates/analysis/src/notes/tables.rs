@@ -1,13 +1,12 @@
 //! Tables of runs in a text: Markdown, and values separated by commas or tabs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use results::Setting;
 
 use super::path::Path;
 use super::rows::{self, Average, Columns, Row};
-use crate::Observation;
-use crate::observation::Form;
+use crate::{Observation, Origin};
 
 /// Limit on the length of a line of a table.
 const ROW_MAX_BYTES: usize = 64 << 10;
@@ -32,7 +31,7 @@ pub(super) struct Tables {
     /// The line above, which may have the titles of a table, with its number.
     above: Option<(usize, String)>,
     /// The names of the tables so far.
-    names: Vec<String>,
+    names: Vec<Origin>,
     /// Lines of the rows, the tables that they are in, and their runs.
     rows: Vec<(usize, usize, Observation)>,
     /// The same of averages that the text has.
@@ -74,11 +73,13 @@ impl Tables {
             let place = path.begin_report();
             let title = place.titles.last().map(|title| title.words.clone());
             let name = title.or_else(|| Some(place.texts().last()?.text.clone()));
-            self.names.push(match name {
-                Some(name) if !self.names.contains(&name) => name,
-                Some(name) => format!("{name} (line {titles})"),
-                None => format!("line {titles}"),
-            });
+            let is_known = |name: &String| self.names.iter().any(|it| it.value == *name);
+            let name = match name {
+                Some(name) if is_known(&name) => format!("{name} (line {titles})"),
+                name => name.unwrap_or_else(|| format!("line {titles}")),
+            };
+            self.names
+                .push(Origin::new(TABLE, name, format!("line {titles}")));
             self.open = Some(table);
             if rows::is_markdown_rule(line) {
                 return true;
@@ -133,7 +134,8 @@ impl Tables {
             Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
                 "a row without figures".to_owned()
             }
-            Row::Run(run) => {
+            Row::Run(mut run) => {
+                run.origins.push(self.names[index].clone());
                 self.rows.push((number, index, *run));
                 return None;
             }
@@ -155,23 +157,20 @@ impl Tables {
         for (line, table, average) in &self.averages {
             let is_of = |run: &Observation| average.run.is_same_cell(run) && run.failure.is_none();
             let rows = self.rows.iter().filter(|(_, _, run)| is_of(run));
-            let (of_table, of_others): (Vec<_>, Vec<_>) = rows.partition(|(_, of, _)| of == table);
-            // Averages may have a table of their own, and the rows may be there twice.
-            let found = if of_table.is_empty() {
-                of_others
-            } else {
-                of_table
-            };
-            if found.len() > ROWS_OF_AVERAGE_MAX {
+            let (mut rows, others): (Vec<_>, Vec<_>) = rows.partition(|(_, of, _)| of == table);
+            if rows.is_empty() {
+                // Averages may have a table of their own, and the rows may be there twice.
+                let key = |run: &Observation| format!("{} {:?}", run.run, run.values);
+                let mut copies = BTreeSet::new();
+                let once = others
+                    .into_iter()
+                    .filter(|(_, _, run)| copies.insert(key(run)));
+                rows = once.collect();
+            }
+            if rows.len() > ROWS_OF_AVERAGE_MAX {
                 continue;
             }
-            let mut rows: Vec<&Observation> = Vec::new();
-            for (_, of, run) in found {
-                let is_copy = |it: &&Observation| it.run == run.run && it.values == run.values;
-                if of == table || !rows.iter().any(is_copy) {
-                    rows.push(run);
-                }
-            }
+            let rows: Vec<&Observation> = rows.into_iter().map(|(_, _, run)| run).collect();
             if let Some(what) = average.contradiction(&rows)
                 && known.insert(format!("{:?} {what}", average.run.settings))
                 && notes.len() < NOTES_MAX
@@ -182,32 +181,29 @@ impl Tables {
         notes
     }
 
-    /// The runs with their lines, and the names of their tables by their sources.
-    pub(super) fn into_rows(self, source: &str) -> (Vec<(usize, Observation)>, TableNames) {
-        let mut names = TableNames::new();
-        let name_row = |(line, table, mut run): (usize, usize, Observation)| {
-            run.source = format!("{source}:{line}");
-            names.insert(run.source.clone(), self.names[table].clone());
-            (line, run)
-        };
-        (self.rows.into_iter().map(name_row).collect(), names)
+    /// The runs with their lines.
+    pub(super) fn into_rows(self) -> impl Iterator<Item = (usize, Observation)> {
+        self.rows.into_iter().map(|(line, _, run)| (line, run))
     }
 }
 
-/// The headings of tables, or else the text above them, by the sources of their rows.
-pub(super) type TableNames = BTreeMap<String, String>;
-
-/// Adds the names of tables to their rows if rows of several tables are there.
-pub(super) fn name_tables(observations: &mut [Observation], names: &TableNames) {
-    let is_row = |run: &&mut Observation| run.form == Form::Table;
-    let rows: Vec<&mut Observation> = observations.iter_mut().filter(is_row).collect();
-    let used: BTreeSet<_> = rows.iter().map(|run| names.get(&run.source)).collect();
-    if used.len() < 2 {
-        return;
-    }
-    for run in rows {
-        let level = names.get(&run.source).cloned().unwrap_or_default();
-        let factor = TABLE.to_owned();
-        run.settings.insert(0, Setting { factor, level });
+/// Adds the names of tables to the names of their rows if rows of several tables are there.
+pub(super) fn name_tables(observations: &mut [Observation]) {
+    let table = |run: &Observation| {
+        let of_table = run.origins.iter().find(|origin| origin.part == TABLE);
+        of_table.map(|origin| origin.value.clone())
+    };
+    let used: BTreeSet<String> = observations.iter().filter_map(table).collect();
+    for run in observations {
+        match table(run).filter(|_| used.len() > 1) {
+            Some(level) => run.settings.insert(
+                0,
+                Setting {
+                    factor: TABLE.to_owned(),
+                    level,
+                },
+            ),
+            None => run.origins.retain(|origin| origin.part != TABLE),
+        }
     }
 }

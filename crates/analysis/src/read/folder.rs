@@ -7,10 +7,7 @@ use std::time::{Duration, SystemTime};
 use results::Experiment;
 use results::file::load_experiment;
 
-use super::{
-    ReadError, Reading, file_name, labels, not_understood, order_by_time, read_file, saved,
-    unreadable,
-};
+use super::{ReadError, Reading, file_name, labels, not_understood, read_file, saved, unreadable};
 use results::metric;
 
 use crate::repetitions::{drop_copies, renumber_duplicates};
@@ -141,23 +138,11 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     let named_by_files = |path: &&PathBuf| file_name::settings_and_run(path).is_some();
     // Files that name their run are not copies of each other, except for a document and its log.
     let unnamed = parts.iter_mut().filter(|(path, _)| !named_by_files(path));
-    reading
-        .notes
-        .extend(drop_copies(unnamed.map(|(_, runs)| runs)));
-    parts.retain(|(_, runs)| !runs.is_empty());
-    let label = |(path, runs): (&PathBuf, Vec<_>)| (labels::of_runs(path, &runs), runs);
-    let groups: Vec<_> = parts.into_iter().map(label).collect();
-    let several = groups.len() > 1;
-    reading.observations = labels::join(groups);
+    let copies = drop_copies(unnamed.map(|(_, runs)| runs));
+    reading.notes.extend(copies);
+    reading.observations = labels::join(parts);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(folder, &no_runs(folder)));
-    }
-    if several {
-        // Positions within one file say nothing about several files.
-        let runs = reading.observations.iter_mut();
-        runs.filter(|run| run.cell.is_none())
-            .for_each(|run| run.position = None);
-        order_by_time(&mut reading.observations);
     }
     Ok(reading)
 }

@@ -14,7 +14,7 @@ use crate::repetitions::renumber_duplicates;
 
 /// The name of the runs of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Label {
+struct Label {
     /// The parent folder, which distinguishes files of the same name.
     folder: String,
     /// The name within that folder, without a number at its end.
@@ -24,7 +24,7 @@ pub(super) struct Label {
 }
 
 /// Runs that share a label.
-pub(super) type Group = (Label, Vec<Observation>);
+type Group = (Label, Vec<Observation>);
 
 /// The factor whose levels are files, when runs of several files are combined.
 pub const FILE_FACTOR: &str = "file";
@@ -39,7 +39,7 @@ static ROUND: LazyLock<Regex> =
 
 /// The label of the runs of a path: a folder as it is given, a file without its extension. Files
 /// that name their own runs get the label of their folder, and so do trials of a sweep.
-pub(super) fn of_runs(path: &Path, runs: &[Observation]) -> Label {
+fn of_runs(path: &Path, runs: &[Observation]) -> Label {
     let mut label = of_path(path);
     if !runs.is_empty() && runs.iter().all(|run| run.cell.is_some()) {
         (label.name, label.numbered) = (String::new(), None);
@@ -104,8 +104,11 @@ fn resolve_numbers(groups: &mut [Group]) {
     }
 }
 
-/// Combines groups. If their labels differ, the label becomes a setting.
-pub(super) fn join(mut groups: Vec<Group>) -> Vec<Observation> {
+/// Combines the runs of several paths. If their labels differ, the label becomes a setting.
+pub(super) fn join<P: AsRef<Path>>(parts: Vec<(P, Vec<Observation>)>) -> Vec<Observation> {
+    let parts = parts.into_iter().filter(|(_, runs)| !runs.is_empty());
+    let groups = parts.map(|(path, runs)| (of_runs(path.as_ref(), &runs), runs));
+    let mut groups: Vec<Group> = groups.collect();
     resolve_numbers(&mut groups);
     let differ = |part: fn(&Label) -> (&str, &str)| {
         groups
@@ -126,8 +129,30 @@ pub(super) fn join(mut groups: Vec<Group>) -> Vec<Observation> {
     }
     if several {
         renumber_duplicates(&mut observations);
+        order_by_time(&mut observations);
     }
     observations
+}
+
+/// Orders the runs of several files by the times in their documents, if all of them have one and no
+/// two began together. Positions within one file say nothing about several files. Trials have their
+/// order in the sweep.
+fn order_by_time(observations: &mut [Observation]) {
+    let mut order: Vec<(Option<u64>, &mut Observation)> = Vec::new();
+    for run in observations {
+        if run.cell.is_some() {
+            return;
+        }
+        run.position = None;
+        order.push((run.began_unix_ms(), run));
+    }
+    order.sort_by_key(|(began, _)| *began);
+    let is_known = order.iter().all(|(began, _)| began.is_some());
+    if is_known && order.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+        for (position, (_, run)) in (1..).zip(order) {
+            run.position = Some(position);
+        }
+    }
 }
 
 /// A key that sorts in natural order: `r2` before `r10`, `262144` before `16777216`.
@@ -199,8 +224,7 @@ mod tests {
         assert_eq!(name("1.txt"), "");
         assert_eq!(name("t/b-rmem-1-1.json"), "");
         let joined = |paths: [&str; 2]| -> Vec<(u32, Option<String>)> {
-            let groups = paths.map(|path| (of_path(Path::new(path)), vec![run(1)]));
-            let runs = join(groups.into());
+            let runs = join(paths.map(|path| (path, vec![run(1)])).into());
             let level = |run: &Observation| run.settings.first().map(|s| s.level.clone());
             runs.iter().map(|run| (run.run, level(run))).collect()
         };
@@ -237,10 +261,9 @@ mod tests {
     #[test]
     fn run_numbers_stay_unless_two_are_equal() {
         let numbers = |runs: &[u32]| -> Vec<u32> {
-            let groups = runs
-                .iter()
-                .map(|number| (of_path(Path::new("x.json")), vec![run(*number)]));
-            join(groups.collect()).iter().map(|run| run.run).collect()
+            let parts = runs.iter();
+            let parts = parts.map(|number| ("x.json", vec![run(*number)]));
+            join(parts.collect()).iter().map(|run| run.run).collect()
         };
         assert_eq!(numbers(&[1, 3, 5]), [1, 3, 5]);
         assert_eq!(numbers(&[1, 3, 3]), [1, 2, 3]);

@@ -181,50 +181,22 @@ impl Reading {
     pub fn join(mut parts: Vec<(PathBuf, Self)>) -> Self {
         let runs = parts.iter_mut().map(|(_, part)| &mut part.observations);
         let copies = repetitions::drop_copies(runs);
-        let (mut joined, mut groups) = (Self::default(), Vec::new());
+        let (mut joined, mut runs) = (Self::default(), Vec::new());
         for (path, part) in parts {
             joined.notes.extend(part.notes);
             joined.problems.extend(part.problems);
             joined.experiments.extend(part.experiments);
             joined.searches.extend(part.searches);
             joined.has_skipped_lines |= part.has_skipped_lines;
-            if !part.observations.is_empty() {
-                let label = labels::of_runs(&path, &part.observations);
-                groups.push((label, part.observations));
-            }
+            runs.push((path, part.observations));
         }
-        let several = groups.len() > 1;
-        joined.observations = labels::join(groups);
-        if several {
-            order_by_time(&mut joined.observations);
-        }
+        joined.observations = labels::join(runs);
         joined.notes.extend(copies);
         let apart = repetitions::keep_apart(&mut joined.observations);
         joined.notes.extend(apart);
         joined.repetitions = repetitions::repetitions(&mut joined.observations);
         joined.apart = repetitions::apart(&joined.observations);
         joined
-    }
-}
-
-/// Orders the runs of several files by the times in their documents, if all of them have one and no
-/// two began together. Trials have their order in the sweep.
-fn order_by_time(observations: &mut [Observation]) {
-    let began = |run: &Observation| run.began_unix_ms().filter(|_| run.cell.is_none());
-    let times: Option<Vec<u64>> = observations.iter().map(began).collect();
-    let Some(times) = times else {
-        return;
-    };
-    let mut order: Vec<usize> = (0..times.len()).collect();
-    order.sort_by_key(|index| times[*index]);
-    if order
-        .windows(2)
-        .any(|pair| times[pair[0]] == times[pair[1]])
-    {
-        return;
-    }
-    for (position, index) in (1..).zip(order) {
-        observations[index].position = Some(position);
     }
 }
 
@@ -306,19 +278,16 @@ fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
 }
 
 fn of_text(text: &str, path: &Path) -> Result<Reading, ReadError> {
-    let runs = notes::read(text, &path.display().to_string());
-    if runs.observations.is_empty() {
-        let skipped = runs.notes.first();
+    let mut reading = notes::read(text, &path.display().to_string());
+    if reading.observations.is_empty() {
+        let skipped = reading.notes.first();
         let skipped = skipped.map(|note| format!("no run in it: {note}"));
         return Err(not_understood(path, skipped.as_deref().unwrap_or(NO_RUN)));
     }
-    let note = |note: String| format!("{}: {note}", path.display());
-    Ok(Reading {
-        observations: runs.observations,
-        notes: runs.notes.into_iter().map(note).collect(),
-        has_skipped_lines: runs.has_skipped_lines,
-        ..Reading::default()
-    })
+    for note in &mut reading.notes {
+        *note = format!("{}: {note}", path.display());
+    }
+    Ok(reading)
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {

@@ -69,11 +69,8 @@ fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<DistinctLoad> {
     for &index in indexes {
         let parts = parts(&observations[index]);
         let is_searched = loads.len() < LOADS_MAX;
-        let known = loads
-            .iter_mut()
-            .filter(|_| is_searched)
-            .find(|load| differences(&load.parts, &parts).next().is_none());
-        match known {
+        let is_same = |load: &&mut DistinctLoad| differences(&load.parts, &parts).next().is_none();
+        match loads.iter_mut().filter(|_| is_searched).find(is_same) {
             Some(load) => {
                 load.runs.push(index);
                 for (key, part) in parts {
@@ -101,16 +98,13 @@ fn parts(run: &Observation) -> BTreeMap<&'static str, LoadPart> {
 /// The load of a saved result: its plan, with the backend that was used in place of the requested
 /// one.
 fn of_result(result: &RunResult) -> Vec<LoadPart> {
-    let backend = match result.backend.name.as_str() {
-        "epoll" => "epoll",
-        _ => "uring",
-    };
+    let is_epoll = result.backend.name == "epoll";
+    let backend = if is_epoll { "epoll" } else { "uring" };
     let mut options = result.plan.load_options();
-    for option in &mut options {
-        if option.name == OptionName::BACKEND {
-            option.value = OptionValue::Text(backend.to_owned());
-        }
-    }
+    let requested = options
+        .iter_mut()
+        .filter(|it| it.name == OptionName::BACKEND);
+    requested.for_each(|option| option.value = OptionValue::Text(backend.to_owned()));
     options.into_iter().map(LoadPart::from).collect()
 }
 
