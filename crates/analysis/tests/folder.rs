@@ -235,22 +235,31 @@ fn runs_of_an_earlier_session_are_read_with_a_note() {
     );
 }
 
-#[test]
-fn runs_of_several_files_without_recorded_times_have_no_order() {
+/// Positions of three runs of one second, written at these times.
+fn positions_of(written_ms: [u64; 3]) -> Vec<Option<u32>> {
     let folder = Folder::new();
-    for run in 1..=3 {
-        folder.file_with(
-            &format!("run-{run}.txt"),
-            LOG.replace("140907", &format!("14090{run}")),
+    for (run, written_ms) in (1..=3).zip(written_ms) {
+        let file = format!("b-rmem-1-{run}.json");
+        folder.file_with(&file, object());
+        set_written(
+            &folder,
+            &file,
+            SystemTime::UNIX_EPOCH + Duration::from_millis(written_ms),
         );
     }
     let reading = reading_of(&folder);
-    let positions: Vec<_> = reading
-        .observations
-        .iter()
-        .map(|run| run.position)
-        .collect();
-    assert_eq!(positions, [None; 3]);
+    let runs = reading.observations.iter();
+    runs.map(|run| run.position).collect()
+}
+
+#[test]
+fn files_are_ordered_by_time_if_the_runs_fit_between_these_times() {
+    let one_after_the_other = positions_of([13_000, 10_000, 11_000]);
+    assert_eq!(one_after_the_other, [Some(3), Some(1), Some(2)]);
+    let of_a_checkout = positions_of([10_000, 10_002, 10_004]);
+    assert_eq!(of_a_checkout, [None; 3]);
+    let one_copied_again = positions_of([10_000, 15_000, 15_010]);
+    assert_eq!(one_copied_again, [None; 3]);
 }
 
 #[test]

@@ -28,10 +28,13 @@ pub(super) struct Command {
 /// A command line of one of the tools. Before it may be a prompt and what starts a command: `sudo`,
 /// `time`, `taskset -c 0`, `A=b`.
 static TOOL: LazyLock<Regex> = LazyLock::new(|| {
-    let wrapper = r"(?:sudo|time|exec|env|nohup|nice|taskset|numactl|-[cn]|[\d,-]+|\w[\w./-]*=(?:'[^']*'|\S)+)\s+";
+    let variable = r"\w[\w./-]*=(?:'[^']*'|\S)+";
+    let program = r"sudo|time|exec|env|nohup|nice|taskset|numactl|-[cn]|[\d,-]+";
     let tool = r"(?:\S*/)?(?P<tool>wrk|wrk2|wrk-cmm|wrkbench)\s+(?P<arguments>.*?)[`\s]*$";
     let prompt = r"^(?:(?P<prompt>.*?)[$#>%]\s)??[`\s]*";
-    regex(&format!("{prompt}(?P<wrappers>(?:{wrapper})*){tool}"))
+    regex(&format!(
+        r"{prompt}(?P<wrappers>(?:(?:{program}|{variable})\s+)*){tool}"
+    ))
 });
 
 /// Options of the tools with values: short and long names.
@@ -54,11 +57,14 @@ const WORDS_MAX: usize = 200;
 /// A command line of one of the tools, with or without a prompt before it.
 pub(super) fn tool(line: &str) -> Option<Command> {
     let found = TOOL.captures(Some(line).filter(|line| line.contains("wrk"))?)?;
-    let words: Vec<&str> = words(&found["arguments"])
-        .take(WORDS_MAX)
-        .map(unquoted)
-        .collect();
-    let end = words.iter().position(|word| ends_command(word));
+    let words = words(&found["arguments"]).take(WORDS_MAX);
+    let words: Vec<&str> = words.map(|word| word.trim_matches(['"', '\''])).collect();
+    // What passes the output on or begins another command.
+    let is_end = |word: &&str| {
+        word.trim_start_matches(['1', '2'])
+            .starts_with(['|', '>', '&', ';'])
+    };
+    let end = words.iter().position(is_end);
     let (words, after) = words.split_at(end.unwrap_or(words.len()));
     let is_option = |word: &&&str| word.starts_with('-') || word.contains("://");
     words.iter().find(is_option)?;
@@ -66,10 +72,8 @@ pub(super) fn tool(line: &str) -> Option<Command> {
     let mut command = Command::of(wrappers.collect(), words);
     command.tool = found["tool"].to_owned();
     command.output.push_str(&after.join(" "));
-    let prompt = found
-        .name("prompt")
-        .map(|prompt| prompt.as_str().trim().to_owned());
-    command.prompt = prompt.filter(|prompt| !prompt.is_empty());
+    let prompt = found.name("prompt").map(|prompt| prompt.as_str().trim());
+    command.prompt = prompt.filter(|it| !it.is_empty()).map(str::to_owned);
     Some(command)
 }
 
@@ -80,12 +84,6 @@ pub(super) fn after_prompt(line: &str) -> Option<&str> {
     let (prompt, rest) = line.split_at(at);
     let is_prompt = prompt.contains(['@', '~']) && prompt.split(' ').count() < 4;
     (is_prompt || line.starts_with("$ ")).then(|| rest[2..].trim())
-}
-
-/// Whether a word passes the output on or begins another command.
-fn ends_command(word: &str) -> bool {
-    let word = word.trim_start_matches(['1', '2']);
-    word.starts_with(['|', '>', '&', ';'])
 }
 
 impl Command {
@@ -153,10 +151,6 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?:"[^"]*"?|'[^']*'?|[^
 /// The words of a line.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     WORD.find_iter(text).map(|word| word.as_str())
-}
-
-fn unquoted(word: &str) -> &str {
-    word.trim_matches(['"', '\''])
 }
 
 #[cfg(test)]

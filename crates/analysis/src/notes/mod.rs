@@ -58,26 +58,23 @@ const RATE_EXCEEDED: f64 = 2.0;
 /// Limit on the command lines that are tried for a report.
 const COMMANDS_TRIED: usize = 32;
 
-/// Reads all runs of a text, with notes on what was skipped or is worth knowing. `source` is the name
-/// of the file.
+/// Reads all runs of a text, with notes on what was skipped or is worth knowing. `source` is the
+/// name of the file.
 pub(crate) fn read(text: &str, source: &str) -> Reading {
     let text = clean::cleaned(text);
     let mut reader = Reader::default();
     let (mut number, mut rest) = (1, text.as_str());
     while !rest.is_empty() {
-        if reader.runs.len() + reader.tables.len() >= RUNS_MAX {
-            reader.note(
-                number,
-                format_args!("more than {RUNS_MAX} runs: the rest is not read"),
-            );
+        if reader.runs.len() + reader.tables.rows.len() >= RUNS_MAX {
+            let note = format!("more than {RUNS_MAX} runs: the rest is not read");
+            reader.note(number, &note);
             break;
         }
         let object = reader.line(number, rest);
-        let line = rest[object..]
-            .find('\n')
-            .map_or(rest.len(), |end| object + end + 1);
-        number += rest[..line].matches('\n').count();
-        rest = &rest[line..];
+        let end = rest[object..].find('\n').map(|end| object + end + 1);
+        let (lines, below) = rest.split_at(end.unwrap_or(rest.len()));
+        number += lines.matches('\n').count();
+        rest = below;
     }
     reader.end_open();
     reader.into_runs(source)
@@ -161,12 +158,12 @@ impl Reader {
         };
         let is_understood = run.report.take(line);
         if run.report.values.contains_key("connections") {
-            run.load_line
-                .get_or_insert_with(|| SourceLine::new(number, line));
+            let line = || SourceLine::new(number, line);
+            run.load_line.get_or_insert_with(line);
         }
         if !is_understood {
             self.unknown.push((number, line.to_owned()));
-            self.note(number, format_args!("not understood, skipped"));
+            self.note(number, "not understood, skipped");
         } else if run.report.is_complete() {
             self.unknown.clear();
             run.report.finish();
@@ -179,15 +176,11 @@ impl Reader {
     fn line_between(&mut self, number: usize, line: &str) {
         if report::looks_like_a_part(line) {
             // Its report is missing, so it says nothing about the next one.
-            self.note(number, format_args!("belongs to no report, skipped"));
+            self.note(number, "belongs to no report, skipped");
         } else if let Some(before) = report::start_within(line) {
-            let before = quote(before);
-            self.note(
-                number,
-                format_args!(
-                    "a report with {before:?} before it, skipped (remove this from its lines)"
-                ),
-            );
+            let report = format!("a report with {:?} before it", quote(before));
+            let note = format!("{report}, skipped (remove this from its lines)");
+            self.note(number, &note);
         } else if !line.starts_with(OWN_MESSAGE) {
             self.may_be_added_to &= self.path.take(number, line, self.is_in_code);
         }
@@ -205,11 +198,8 @@ impl Reader {
                 self.wasted_bytes += none.bytes;
                 self.line_between(number, line);
                 if !none.is_of_something_else {
-                    let reason = none.reason;
-                    self.note(
-                        number,
-                        format_args!("no object of json.lua ({reason}), skipped"),
-                    );
+                    let note = format!("no object of json.lua ({}), skipped", none.reason);
+                    self.note(number, &note);
                 }
                 0
             }
@@ -230,10 +220,8 @@ impl Reader {
             }
             Some(_) => self.note(
                 number,
-                format_args!(
-                    "the object of json.lua has another number of requests than the report above \
-                     it, skipped"
-                ),
+                "the object of json.lua has another number of requests than the report above it, \
+                 skipped",
             ),
             None => {
                 let mut run = self.run(number, Report::default());
@@ -267,9 +255,8 @@ impl Reader {
     fn close(&mut self) {
         if let Some(mut run) = self.open.take() {
             let mut last_first = self.path.tools.iter().rev().take(COMMANDS_TRIED);
-            run.command = last_first
-                .find(|(command, _)| run.is_made_by(command))
-                .cloned();
+            let command = last_first.find(|(command, _)| run.is_made_by(command));
+            run.command = command.cloned();
             self.runs.push(run);
         }
     }
@@ -288,7 +275,7 @@ impl Reader {
         }
     }
 
-    fn note(&mut self, line: usize, what: std::fmt::Arguments<'_>) {
+    fn note(&mut self, line: usize, what: &str) {
         self.notes.push(format!("line {line}: {what}"));
         self.notes.truncate(NOTES_KEPT);
     }
@@ -302,7 +289,8 @@ impl Reader {
         let observed = |run: &Run| (run.line, names.observation(run));
         let mut found: Vec<(usize, Observation)> = self.runs.iter().map(observed).collect();
         notes.extend(self.tables.wrong_averages());
-        found.extend(self.tables.into_rows());
+        let rows = self.tables.rows.into_iter();
+        found.extend(rows.map(|(line, _, run)| (line, run)));
         found.sort_by_key(|(line, _)| *line);
         let sources = found.into_iter().map(|(line, run)| Observation {
             source: format!("{source}:{line}"),
@@ -317,7 +305,7 @@ impl Reader {
         tables::name_tables(&mut observations);
         text_names::keep_apart(&mut observations, &runs);
         for (position, observation) in (1..).zip(&mut observations) {
-            observation.position = observation.position.or(Some(position));
+            observation.position = Some(position);
         }
         renumber_duplicates(&mut observations);
         Reading {

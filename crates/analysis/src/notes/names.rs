@@ -116,22 +116,18 @@ impl Names {
         let set = run.place.settings();
         let set = set.filter(|(setting, _)| self.varying.contains(&setting.factor));
         let set = set.map(|(it, line)| (it.factor.clone(), it.level.as_str(), line));
-        let parts = headings.chain(set);
-        parts
-            .map(|(factor, level, line)| {
-                Origin::new(&factor, hide_secrets(level), line.to_string())
-            })
-            .collect()
+        let origin = |(factor, level, line): (String, &str, &SourceLine)| {
+            Origin::new(&factor, hide_secrets(level), line.to_string())
+        };
+        headings.chain(set).map(origin).collect()
     }
 
     /// Labels that are no targets, and options.
     fn profile(&self, run: &Run, load: &[LoadPart]) -> Option<Origin> {
         let labels = self.titles(run).0.iter().filter(|it| it.is_label());
-        let lines = labels
-            .clone()
-            .map(|title| &title.source)
-            .chain(&run.load_line);
-        let lines = lines.chain(run.command.iter().map(|(_, line)| line));
+        let commands = run.command.iter().map(|(_, line)| line);
+        let lines = labels.clone().map(|title| &title.source);
+        let lines = lines.chain(&run.load_line).chain(commands);
         let lines: Vec<String> = lines.map(SourceLine::to_string).collect();
         let is_shown = |part: &&LoadPart| {
             let may_be_shown = [OptionName::DURATION.label(), OTHERS, PROMPT].contains(&part.label);
@@ -195,15 +191,12 @@ fn text_above(place: &Place) -> LoadPart {
     let last = lines.chain(place.texts()).max_by_key(|line| line.number);
     let shown = last.map(|line| hide_secrets(&line.text));
     let option = shown.as_ref().map(|text| format!("({text})"));
+    let text = shown.as_deref().unwrap_or("none");
     LoadPart {
         value: OptionValue::Text(place.mark.to_string()),
         // It is no part of the load either.
         is_part_of_url: true,
-        ..LoadPart::other(
-            TEXT_ABOVE,
-            shown.as_deref().unwrap_or("none"),
-            &option.unwrap_or_default(),
-        )
+        ..LoadPart::other(TEXT_ABOVE, text, &option.unwrap_or_default())
     }
 }
 
@@ -213,12 +206,8 @@ fn load(run: &Run) -> Vec<LoadPart> {
     let command = run.command();
     let count = |name, option: &'static str| {
         let count = run.printed(name).or_else(|| command?.count(&option[1..]))?;
-        let option_with_count = format!("{option}{count}");
-        Some(LoadPart::other(
-            option,
-            &count.to_string(),
-            &option_with_count,
-        ))
+        let shown = format!("{option}{count}");
+        Some(LoadPart::other(option, &count.to_string(), &shown))
     };
     let others = command.map(|command| hide_secrets(&command.others));
     let others = others.map(|others| match others.as_str() {
@@ -283,10 +272,9 @@ fn server_and_path(url: &str) -> (String, String) {
         return target.server_and_path();
     }
     let authority = url.find("://").map_or(0, |at| at + 3);
-    let path = url[authority..]
-        .find('/')
-        .map_or(url.len(), |at| authority + at);
-    (url[..path].to_owned(), url[path..].to_owned())
+    let path = url[authority..].find('/').map(|at| authority + at);
+    let (server, path) = url.split_at(path.unwrap_or(url.len()));
+    (server.to_owned(), path.to_owned())
 }
 
 /// A name in place of an address: `http://[x86_64 VM IP]:8080/`.

@@ -82,9 +82,8 @@ impl Place {
 
     /// The numbers of runs in the path, with their lines.
     pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = (u32, &SourceLine)> {
-        self.lines
-            .iter()
-            .filter_map(|line| Some((line.run?, &line.source)))
+        let lines = self.lines.iter();
+        lines.filter_map(|line| Some((line.run?, &line.source)))
     }
 
     /// The number of the run below the innermost title.
@@ -96,23 +95,17 @@ impl Place {
     /// The last lines of text above: those since the report above, else earlier ones below the last
     /// heading.
     pub(super) fn texts(&self) -> Vec<&SourceLine> {
-        let last = self
-            .lines
-            .iter()
-            .filter(|line| line.is_text() || line.is_heading());
-        let last = last.map(|line| line.reports).max();
-        let of_last = self
-            .lines
-            .iter()
-            .filter(|line| line.is_text() && Some(line.reports) == last);
+        let lines = self.lines.iter();
+        let is_end = |line: &&Rc<Line>| line.is_text() || line.is_heading();
+        let last = lines.clone().filter(is_end).map(|line| line.reports).max();
+        let of_last = lines.filter(|line| line.is_text() && Some(line.reports) == last);
         of_last.map(|line| &line.source).collect()
     }
 
     /// The lines since the report above.
     fn block(&self) -> impl Iterator<Item = &Rc<Line>> {
-        self.lines
-            .iter()
-            .filter(|line| line.reports == self.reports)
+        let lines = self.lines.iter();
+        lines.filter(|line| line.reports == self.reports)
     }
 
     /// The last line of text since the report above.
@@ -131,7 +124,7 @@ pub(super) struct Path {
     titles: Vec<Rc<Line>>,
     /// The line directly above, which may be the text of a heading or the titles of a table, or
     /// continue.
-    above: Option<(usize, String)>,
+    pub(super) above: Option<(usize, String)>,
     /// The command lines of the tools.
     pub(super) tools: Vec<(Command, SourceLine)>,
     /// Number of reports so far.
@@ -187,20 +180,13 @@ impl Path {
         false
     }
 
-    /// Takes back the line directly above, which has turned out to be the titles of a table.
-    pub(super) fn forget_line_above(&mut self) {
-        self.above = None;
-    }
-
     fn add_text(&mut self, number: usize, text: &str) {
         let source = SourceLine::new(number, command::after_prompt(text).unwrap_or(text));
         let label = lines::label(text).map(|_| LEVEL_OF_LABELS);
         if label.is_none() {
             // A label with text below it introduces that text.
-            let block = self
-                .lines
-                .iter_mut()
-                .filter(|line| line.reports == self.reports);
+            let lines = self.lines.iter_mut();
+            let block = lines.filter(|line| line.reports == self.reports);
             for label in block.filter_map(Rc::get_mut).filter(|line| line.is_label()) {
                 (label.level, label.key) = (None, mark((label.key, "text")));
             }
@@ -261,8 +247,8 @@ impl Path {
         let labels: Vec<Rc<Line>> = labels.cloned().collect();
         // The labels of a block nest; fewer of them than before replace the innermost ones.
         let known = self.titles.iter().filter(|title| title.is_label()).count();
-        self.titles
-            .truncate(self.titles.len() - labels.len().min(known));
+        let kept = self.titles.len() - labels.len().min(known);
+        self.titles.truncate(kept);
         self.titles.extend(labels.into_iter().rev());
         let marks: Vec<u64> = self.lines.iter().map(|line| line.mark).collect();
         let named = self.titles.iter().filter(|title| !title.words.is_empty());

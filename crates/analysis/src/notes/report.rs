@@ -26,14 +26,16 @@ pub(super) struct Report {
     distribution: Option<&'static str>,
 }
 
+/// The first line of a report, with its duration and its URL.
+static FIRST: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^Running\s+(\S.*?)\s*test @(?:\s+(\S.*))?$"));
+
 /// The start of a report: duration and URL of its first line.
 pub(super) fn start(line: &str) -> Option<Report> {
-    let rest = line.strip_prefix("Running ")?;
-    let (length, url) = rest.split_once("test @ ")?;
-    let length = length.trim();
+    let first = FIRST.captures(line)?;
     Some(Report {
-        url: Some(url.trim().to_owned()).filter(|url| !url.is_empty()),
-        duration: Some(length.to_owned()).filter(|length| !length.is_empty()),
+        url: first.get(2).map(|url| url.as_str().to_owned()),
+        duration: Some(first[1].to_owned()),
         ..Report::default()
     })
 }
@@ -49,19 +51,15 @@ pub(super) fn starts_without_first_line(line: &str) -> bool {
     FORMS[0].is_match(line) || line.starts_with(HEADER)
 }
 
+/// How lines begin that are part of a report, wherever they are.
+static PART: LazyLock<Regex> = LazyLock::new(|| {
+    regex("^(Requests/sec:|Transfer/sec:|Socket errors:|Latency Distribution|Req/Sec )")
+});
+
 /// Whether a line looks like part of a report, wherever it is.
 pub(super) fn looks_like_a_part(line: &str) -> bool {
-    PARTS.iter().any(|part| line.starts_with(part))
+    PART.is_match(line)
 }
-
-/// How lines begin that are part of a report, wherever they are.
-const PARTS: [&str; 5] = [
-    "Requests/sec:",
-    "Transfer/sec:",
-    "Socket errors:",
-    DISTRIBUTION,
-    "Req/Sec ",
-];
 
 const HEADER: &str = "Thread Stats ";
 
@@ -119,7 +117,8 @@ static PERCENTILE: LazyLock<Regex> = LazyLock::new(|| regex(&format!(r"^([\d.]+)
 /// Lines without values. wrk2's spectrum says again, in other steps, what the distribution above it
 /// does.
 static IGNORED: LazyLock<Regex> = LazyLock::new(|| {
-    let starts = "^(Running |Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
+    let starts =
+        "^(Running .*test @|Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
     let whole =
         r"^(Value .*1/\(1-Percentile\)|#\[.*\]|---.*---|.*, so there is no latency to show)$";
     regex(&format!("{starts}|{whole}"))
@@ -154,10 +153,8 @@ impl Report {
 
     /// Why a complete report is not a measurement.
     pub(super) fn failure(&self) -> Option<String> {
-        let why = match (
-            self.values.get(metric::REQUESTS),
-            self.values.get(metric::REQUESTS_PER_SEC),
-        ) {
+        let value = |name| self.values.get(name).copied();
+        let why = match (value(metric::REQUESTS), value(metric::REQUESTS_PER_SEC)) {
             (None, _) => "the line with the number of requests is missing",
             (_, None) => "the line Requests/sec is missing",
             (Some(0.0), _) => "nothing was answered",
@@ -190,11 +187,9 @@ impl Report {
             line.starts_with("Thread calibration:") || line.contains("(HdrHistogram");
         self.has_header |= line.starts_with(HEADER);
         if let Some(kind) = line.strip_prefix(DISTRIBUTION) {
-            let is_service_time = kind.contains("Uncorrected");
-            self.distribution = Some(if is_service_time {
-                "service_time"
-            } else {
-                "latency"
+            self.distribution = Some(match kind.contains("Uncorrected") {
+                true => "service_time",
+                false => "latency",
             });
             return true;
         }
@@ -208,9 +203,8 @@ impl Report {
     /// Reads a line of one of the forms; `false` if it is none, or if a number in it is not
     /// understood. This number is left out.
     fn form(&mut self, line: &str) -> bool {
-        let found = FORMS
-            .iter()
-            .find_map(|form| Some((form, form.captures(line)?)));
+        let mut forms = FORMS.iter();
+        let found = forms.find_map(|form| Some((form, form.captures(line)?)));
         let Some((form, found)) = found else {
             return false;
         };

@@ -33,7 +33,7 @@ pub(super) struct Tables {
     /// The names of the tables so far.
     names: Vec<Origin>,
     /// Lines of the rows, the tables that they are in, and their runs.
-    rows: Vec<(usize, usize, Observation)>,
+    pub(super) rows: Vec<(usize, usize, Observation)>,
     /// The same of averages that the text has.
     averages: Vec<(usize, usize, Average)>,
 }
@@ -45,11 +45,6 @@ struct Table {
 }
 
 impl Tables {
-    /// Number of rows that are runs.
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
     /// Nothing continues the table.
     pub(super) fn end(&mut self) {
         (self.open, self.above) = (None, None);
@@ -69,7 +64,7 @@ impl Tables {
         }
         let is_begun = self.open.is_none();
         if is_begun && let Some((titles, table)) = self.begun(line) {
-            path.forget_line_above();
+            path.above = None;
             let place = path.begin_report();
             let title = place.titles.last().map(|title| title.words.clone());
             let name = title.or_else(|| Some(place.texts().last()?.text.clone()));
@@ -102,14 +97,11 @@ impl Tables {
     fn begun(&self, line: &str) -> Option<(usize, Table)> {
         let (number, above) = self.above.as_ref()?;
         if rows::is_markdown_rule(line) {
-            let titles = rows::cells(above, '|')?;
+            let separator = '|';
+            let titles = rows::cells(above, separator)?;
             let columns = Columns::of(&titles)?;
-            let is_long_enough = rows::cells(line, '|')?.len() == titles.len();
-            let table = Table {
-                columns,
-                separator: '|',
-            };
-            return is_long_enough.then_some((*number, table));
+            let is_long_enough = rows::cells(line, separator)?.len() == titles.len();
+            return is_long_enough.then_some((*number, Table { columns, separator }));
         }
         if !line.contains(|c: char| c.is_ascii_digit()) {
             return None;
@@ -162,10 +154,10 @@ impl Tables {
                 // Averages may have a table of their own, and the rows may be there twice.
                 let key = |run: &Observation| format!("{} {:?}", run.run, run.values);
                 let mut copies = BTreeSet::new();
-                let once = others
-                    .into_iter()
-                    .filter(|(_, _, run)| copies.insert(key(run)));
-                rows = once.collect();
+                let others = others.into_iter();
+                rows = others
+                    .filter(|(_, _, run)| copies.insert(key(run)))
+                    .collect();
             }
             if rows.len() > ROWS_OF_AVERAGE_MAX {
                 continue;
@@ -180,11 +172,6 @@ impl Tables {
         }
         notes
     }
-
-    /// The runs with their lines.
-    pub(super) fn into_rows(self) -> impl Iterator<Item = (usize, Observation)> {
-        self.rows.into_iter().map(|(line, _, run)| (line, run))
-    }
 }
 
 /// Adds the names of tables to the names of their rows if rows of several tables are there.
@@ -196,13 +183,10 @@ pub(super) fn name_tables(observations: &mut [Observation]) {
     let used: BTreeSet<String> = observations.iter().filter_map(table).collect();
     for run in observations {
         match table(run).filter(|_| used.len() > 1) {
-            Some(level) => run.settings.insert(
-                0,
-                Setting {
-                    factor: TABLE.to_owned(),
-                    level,
-                },
-            ),
+            Some(level) => {
+                let factor = TABLE.to_owned();
+                run.settings.insert(0, Setting { factor, level });
+            }
             None => run.origins.retain(|origin| origin.part != TABLE),
         }
     }

@@ -92,20 +92,17 @@ fn name_apart(observations: &mut [Observation], groups: &[Group<'_>]) {
     let texts = groups.iter().map(|group| group.first.place.texts());
     let texts: Vec<Vec<&SourceLine>> = texts.collect();
     let words = |lines: &Vec<&SourceLine>| lines.iter().map(|line| line.text.clone()).collect();
-    let shared = texts
-        .iter()
-        .map(words)
-        .reduce(|one: BTreeSet<String>, other| &one & &other);
+    let words = texts.iter().map(words);
+    let shared = words.reduce(|one: BTreeSet<String>, other| &one & &other);
     let shared = shared.unwrap_or_default();
-    let telling = texts
-        .iter()
-        .map(|lines| lines.iter().rfind(|line| !shared.contains(&line.text)));
+    let is_own = |line: &&&SourceLine| !shared.contains(&line.text);
+    let telling = texts.iter().map(|lines| lines.iter().rfind(is_own));
     let telling: Vec<Option<&&SourceLine>> = telling.collect();
     let words = |line: &Option<&&SourceLine>| line.map(|line| line.text.clone());
     let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
-    telling
-        .iter()
-        .for_each(|line| *counts.entry(words(line)).or_default() += 1);
+    for line in &telling {
+        *counts.entry(words(line)).or_default() += 1;
+    }
     for (group, text) in groups.iter().zip(&telling) {
         let line = group.first.line;
         let words = words(text);

@@ -1,32 +1,27 @@
 //! The settings of a run in the names of buffertest's files.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
+use regex_lite::Regex;
 use results::Setting;
 
-/// Settings and run number in a name such as `buffertest-rmem_max-262144-wmem_max-262144-1.json`: a
-/// prefix, keys with their values, the run. Names of folders are ignored.
+use crate::notes::regex;
+
+/// A prefix, keys with their values, the run.
+static NAME: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^[^-]*-((?:[A-Za-z_][^-]*-[^-]+-)+)(\d+)$"));
+
+/// Settings and run number in a name such as `buffertest-rmem_max-262144-wmem_max-262144-1.json`.
+/// Names of folders are ignored.
 pub(super) fn settings_and_run(path: &Path) -> Option<(Vec<Setting>, u32)> {
-    let stem = path.file_stem()?.to_str()?;
-    let words: Vec<&str> = stem.split('-').collect();
-    let [_, pairs @ .., run] = words.as_slice() else {
-        return None;
-    };
-    let run = run
-        .parse()
-        .ok()
-        .filter(|_| run.bytes().all(|b| b.is_ascii_digit()))?;
-    let is_key = |key: &str| key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let well_formed = !pairs.is_empty()
-        && pairs.len().is_multiple_of(2)
-        && pairs
-            .chunks_exact(2)
-            .all(|pair| is_key(pair[0]) && !pair[1].is_empty());
-    let settings = pairs.chunks_exact(2).map(|pair| Setting {
+    let name = NAME.captures(path.file_stem()?.to_str()?)?;
+    let words: Vec<&str> = name[1].split('-').collect();
+    let settings = words.chunks_exact(2).map(|pair| Setting {
         factor: pair[0].to_owned(),
         level: pair[1].to_owned(),
     });
-    well_formed.then(|| (settings.collect(), run))
+    Some((settings.collect(), name[2].parse().ok()?))
 }
 
 #[cfg(test)]

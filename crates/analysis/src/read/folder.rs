@@ -10,6 +10,7 @@ use results::file::load_experiment;
 use super::{ReadError, Reading, file_name, labels, not_understood, read_file, saved, unreadable};
 use results::metric;
 
+use crate::notes::regex;
 use crate::repetitions::{drop_copies, renumber_duplicates};
 use crate::searches::searches_of;
 use crate::{Form, Observation};
@@ -86,10 +87,8 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
 
 /// What the name of a trial's file (`r01-c003-262144.json`) says when its content is lost.
 fn damaged_trial(experiment: &Experiment, path: &Path, error: &ReadError) -> Option<Observation> {
-    let stem = path.file_stem()?.to_str()?;
-    let (round, rest) = stem.strip_prefix('r')?.split_once("-c")?;
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u32 = rest[..digits].parse().ok()?;
+    let name = regex(r"^r(\d+)-c(\d+)").captures(path.file_stem()?.to_str()?)?;
+    let number: u32 = name[2].parse().ok()?;
     let cell = experiment.cells.iter().find(|cell| cell.number == number)?;
     Some(Observation {
         source: path.display().to_string(),
@@ -97,7 +96,7 @@ fn damaged_trial(experiment: &Experiment, path: &Path, error: &ReadError) -> Opt
         settings: cell.settings.clone(),
         profile: cell.profile.clone(),
         target: Some(cell.target.clone()),
-        run: round.parse().ok()?,
+        run: name[1].parse().ok()?,
         failure: Some(error.reason()),
         ..Observation::default()
     })
@@ -125,12 +124,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
             Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {
                 reading.notes.push(format!("{error}, skipped"));
             }
-            Err(ReadError::Derived { path }) => {
-                reading.notes.push(format!(
-                    "{}: made from runs, not a run, skipped",
-                    path.display()
-                ));
-            }
+            Err(ReadError::Derived { path }) => reading.notes.push(derived(&path)),
             Err(error) => reading.problems.push(error.to_string()),
         }
     }
@@ -140,7 +134,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     let unnamed = parts.iter_mut().filter(|(path, _)| !named_by_files(path));
     let copies = drop_copies(unnamed.map(|(_, runs)| runs));
     reading.notes.extend(copies);
-    reading.observations = labels::join(parts);
+    reading.observations = labels::join(parts, written);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(folder, &no_runs(folder)));
     }
@@ -154,9 +148,11 @@ fn without_tables(parts: &mut Vec<(&PathBuf, Vec<Observation>)>) -> Vec<String> 
         return Vec::new();
     }
     let tables = parts.extract_if(.., |(_, runs)| is_table(runs));
-    tables
-        .map(|(path, _)| format!("{}: made from runs, not a run, skipped", path.display()))
-        .collect()
+    tables.map(|(path, _)| derived(path)).collect()
+}
+
+fn derived(path: &Path) -> String {
+    format!("{}: made from runs, not a run, skipped", path.display())
 }
 
 /// A file older than the newest one by more than this is from an earlier session.
@@ -164,10 +160,9 @@ const LEFT_OVER: Duration = Duration::from_secs(24 * 3600);
 
 /// A note on runs that an earlier session may have left: buffertest clears only part of its folder.
 fn left_over(files: &[PathBuf]) -> Option<String> {
-    let runs = files
-        .iter()
-        .filter(|path| file_name::settings_and_run(path).is_some());
-    let written = runs.filter_map(|path| Some((path, fs::metadata(path).ok()?.modified().ok()?)));
+    let runs = files.iter();
+    let runs = runs.filter(|path| file_name::settings_and_run(path).is_some());
+    let written = runs.filter_map(|path| Some((path, written(path)?)));
     let written: Vec<(&PathBuf, SystemTime)> = written.collect();
     let newest = written.iter().map(|(_, time)| *time).max()?;
     let is_old = |time: SystemTime| newest.duration_since(time).is_ok_and(|age| age > LEFT_OVER);
@@ -181,6 +176,10 @@ fn left_over(files: &[PathBuf]) -> Option<String> {
         "{}{others}: more than a day older than the newest run, from an earlier session?",
         first.display()
     ))
+}
+
+fn written(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
 }
 
 /// The reason why a folder has no runs, with a hint where they may be.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
 
 use regex_lite::Regex;
-use results::Setting;
+use results::{Setting, metric};
 
 use super::file_name;
 use crate::Observation;
@@ -105,15 +106,23 @@ fn resolve_numbers(groups: &mut [Group]) {
 }
 
 /// Combines the runs of several paths. If their labels differ, the label becomes a setting.
-pub(super) fn join<P: AsRef<Path>>(parts: Vec<(P, Vec<Observation>)>) -> Vec<Observation> {
+/// `written` says when a file was written, if this is known.
+pub(super) fn join<P: AsRef<Path>>(
+    parts: Vec<(P, Vec<Observation>)>,
+    written: fn(&Path) -> Option<SystemTime>,
+) -> Vec<Observation> {
     let parts = parts.into_iter().filter(|(_, runs)| !runs.is_empty());
-    let groups = parts.map(|(path, runs)| (of_runs(path.as_ref(), &runs), runs));
+    let mut times = Vec::new();
+    let groups = parts.map(|(path, runs)| {
+        let written = written(path.as_ref());
+        times.extend(runs.iter().map(|run| ended(run, written)));
+        (of_runs(path.as_ref(), &runs), runs)
+    });
     let mut groups: Vec<Group> = groups.collect();
     resolve_numbers(&mut groups);
     let differ = |part: fn(&Label) -> (&str, &str)| {
-        groups
-            .windows(2)
-            .any(|pair| part(&pair[0].0) != part(&pair[1].0))
+        let mut pairs = groups.windows(2);
+        pairs.any(|pair| part(&pair[0].0) != part(&pair[1].0))
     };
     let names_differ = differ(|label| (&label.folder, &label.name));
     let folders_differ = differ(|label| (&label.folder, ""));
@@ -129,46 +138,57 @@ pub(super) fn join<P: AsRef<Path>>(parts: Vec<(P, Vec<Observation>)>) -> Vec<Obs
     }
     if several {
         renumber_duplicates(&mut observations);
-        order_by_time(&mut observations);
+        order_by_time(&mut observations, &times);
     }
     observations
 }
 
-/// Orders the runs of several files by the times in their documents, if all of them have one and no
-/// two began together. Positions within one file say nothing about several files. Trials have their
-/// order in the sweep.
-fn order_by_time(observations: &mut [Observation]) {
-    let mut order: Vec<(Option<u64>, &mut Observation)> = Vec::new();
-    for run in observations {
-        if run.cell.is_some() {
-            return;
-        }
-        run.position = None;
-        order.push((run.began_unix_ms(), run));
+/// When a run ended, and how long it took if only its file says when.
+type Time = (SystemTime, Duration);
+
+fn ended(run: &Observation, written: Option<SystemTime>) -> Option<Time> {
+    let took_us = run.value(metric::DURATION_US).unwrap_or_default();
+    let took = Duration::try_from_secs_f64(took_us / 1e6).unwrap_or_default();
+    let Some(began_ms) = run.began_unix_ms() else {
+        return Some((written?, took));
+    };
+    let began = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(began_ms))?;
+    Some((began.checked_add(took)?, Duration::ZERO))
+}
+
+/// Orders the runs of several files by time, if all times are known and each run fits between that
+/// of the run before and its own: a checkout or a copy writes the files of long runs within a
+/// moment, in the order of their names. Positions within one file say nothing about several files.
+/// Trials have their order in the sweep.
+fn order_by_time(observations: &mut [Observation], times: &[Option<Time>]) {
+    if observations.iter().any(|run| run.cell.is_some()) {
+        return;
     }
-    order.sort_by_key(|(began, _)| *began);
-    let is_known = order.iter().all(|(began, _)| began.is_some());
-    if is_known && order.windows(2).all(|pair| pair[0].0 < pair[1].0) {
-        for (position, (_, run)) in (1..).zip(order) {
-            run.position = Some(position);
-        }
+    let mut order: Vec<_> = times.iter().copied().zip(observations).collect();
+    order.sort_by_key(|(time, _)| *time);
+    // The duration that wrk reports may be slightly longer than the time between two writes.
+    let follows = |before: Option<Time>, after: Option<Time>| {
+        let ((before, _), (ended, took)) = before.zip(after)?;
+        let between = ended.duration_since(before).ok()?;
+        Some(!between.is_zero() && between >= took.mul_f64(0.9))
+    };
+    let mut pairs = order.windows(2);
+    let is_known = pairs.all(|pair| follows(pair[0].0, pair[1].0) == Some(true));
+    for (position, (_, run)) in (1..).zip(order) {
+        run.position = is_known.then_some(position);
     }
 }
 
+/// A number, or what is between numbers.
+static PART: LazyLock<Regex> = LazyLock::new(|| regex(r"0*(\d+)|\D+"));
+
 /// A key that sorts in natural order: `r2` before `r10`, `262144` before `16777216`.
 pub(super) fn natural(text: &str) -> Vec<(usize, String)> {
-    let mut parts: Vec<(usize, String)> = Vec::new();
-    let chars: Vec<char> = text.chars().collect();
-    for part in chars.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
-        let part = String::from_iter(part);
-        let number = part.trim_start_matches('0');
-        parts.push(if part.starts_with(|c: char| c.is_ascii_digit()) {
-            (number.len(), number.to_owned())
-        } else {
-            (usize::MAX, part)
-        });
-    }
-    parts
+    let parts = PART.captures_iter(text).map(|part| match part.get(1) {
+        Some(number) => (number.len(), number.as_str().to_owned()),
+        None => (usize::MAX, part[0].to_owned()),
+    });
+    parts.collect()
 }
 
 #[cfg(test)]
@@ -224,7 +244,7 @@ mod tests {
         assert_eq!(name("1.txt"), "");
         assert_eq!(name("t/b-rmem-1-1.json"), "");
         let joined = |paths: [&str; 2]| -> Vec<(u32, Option<String>)> {
-            let runs = join(paths.map(|path| (path, vec![run(1)])).into());
+            let runs = join(paths.map(|path| (path, vec![run(1)])).into(), |_| None);
             let level = |run: &Observation| run.settings.first().map(|s| s.level.clone());
             runs.iter().map(|run| (run.run, level(run))).collect()
         };
@@ -263,7 +283,10 @@ mod tests {
         let numbers = |runs: &[u32]| -> Vec<u32> {
             let parts = runs.iter();
             let parts = parts.map(|number| ("x.json", vec![run(*number)]));
-            join(parts.collect()).iter().map(|run| run.run).collect()
+            join(parts.collect(), |_| None)
+                .iter()
+                .map(|run| run.run)
+                .collect()
         };
         assert_eq!(numbers(&[1, 3, 5]), [1, 3, 5]);
         assert_eq!(numbers(&[1, 3, 3]), [1, 2, 3]);

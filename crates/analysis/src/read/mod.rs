@@ -190,7 +190,7 @@ impl Reading {
             joined.has_skipped_lines |= part.has_skipped_lines;
             runs.push((path, part.observations));
         }
-        joined.observations = labels::join(runs);
+        joined.observations = labels::join(runs, |_| None);
         joined.notes.extend(copies);
         let apart = repetitions::keep_apart(&mut joined.observations);
         joined.notes.extend(apart);

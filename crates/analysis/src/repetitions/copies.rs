@@ -82,10 +82,10 @@ fn originals<'r>(runs: impl Iterator<Item = &'r Observation>) -> BTreeMap<usize,
             Some(original) => {
                 originals.insert(figures.order.1, original.run.source.clone());
             }
-            None => by_rate
-                .entry(figures.rate.to_bits())
-                .or_default()
-                .push(figures),
+            None => {
+                let same = by_rate.entry(figures.rate.to_bits()).or_default();
+                same.push(figures);
+            }
         }
     }
     originals

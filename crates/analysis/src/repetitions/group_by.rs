@@ -19,7 +19,10 @@ impl Reading {
     /// # Errors
     /// The name of a part that no run has, with the parts that there are.
     pub fn group_by(&mut self, parts: &[String]) -> Result<(), String> {
-        let known = parts_of(&self.observations);
+        let settings = self.observations.iter().flat_map(|run| &run.settings);
+        let factors = settings.map(|setting| setting.factor.as_str());
+        // The profile is always a part.
+        let known: BTreeSet<&str> = factors.chain([TARGET]).collect();
         if let Some(part) = parts.iter().find(|part| !known.contains(part.as_str())) {
             let known: Vec<&str> = known.into_iter().collect();
             return Err(format!(
@@ -49,13 +52,6 @@ impl Reading {
     }
 }
 
-/// The parts that names of runs have, besides the profile.
-fn parts_of(observations: &[Observation]) -> BTreeSet<&str> {
-    let settings = observations.iter().flat_map(|run| &run.settings);
-    let factors = settings.map(|setting| setting.factor.as_str());
-    factors.chain([TARGET]).collect()
-}
-
 fn grouped(runs: usize, rows: usize) -> String {
     let word = if rows == 1 { "row" } else { "rows" };
     format!("{runs} runs are grouped into {rows} {word}")
@@ -66,11 +62,13 @@ fn grouped(runs: usize, rows: usize) -> String {
 pub(crate) fn repetitions(observations: &mut [Observation]) -> Option<String> {
     let (mut runs, mut rows) = (0, 0);
     for cell in by_cell(observations) {
-        let is_of_text = |index: &usize| {
-            let run = &observations[*index];
+        let is_of_text = |run: &Observation| {
             run.form != Form::Saved && run.failure.is_none() && run.cell.is_none()
         };
-        let cell: Vec<usize> = cell.into_iter().filter(is_of_text).collect();
+        let cell = cell
+            .into_iter()
+            .filter(|run| is_of_text(&observations[*run]));
+        let cell: Vec<usize> = cell.collect();
         let [first, others @ ..] = cell.as_slice() else {
             continue;
         };

@@ -25,13 +25,10 @@ pub(crate) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
         let options = options(&loads);
         for (at, (load, option)) in loads.iter().zip(options).enumerate() {
             if at > 0 {
-                let sources = [&loads[0], load].map(|load| &observations[load.runs[0]].source);
-                notes.push(format!(
-                    "{} and {}: not averaged: {}",
-                    sources[0],
-                    sources[1],
-                    in_words(&loads[0], load)
-                ));
+                let source = |load: &DistinctLoad| &observations[load.runs[0]].source;
+                let (one, other) = (source(&loads[0]), source(load));
+                let words = in_words(&loads[0], load);
+                notes.push(format!("{one} and {other}: not averaged: {words}"));
             }
             rename(observations, &load.runs, &option);
         }
@@ -44,10 +41,8 @@ pub(crate) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
 #[must_use]
 pub fn unlike_loads(base: &[Observation], new: &[Observation]) -> Option<String> {
     let load = |runs: &[Observation]| {
-        let good: Vec<usize> = (0..runs.len())
-            .filter(|index| runs[*index].failure.is_none())
-            .collect();
-        let mut loads = loads(runs, &good);
+        let good = (0..runs.len()).filter(|run| runs[*run].failure.is_none());
+        let mut loads = loads(runs, &good.collect::<Vec<_>>());
         let mut load = loads.pop().filter(|_| loads.is_empty())?;
         load.parts.retain(|_, part| !part.is_part_of_url);
         Some(load)
@@ -101,10 +96,11 @@ fn of_result(result: &RunResult) -> Vec<LoadPart> {
     let is_epoll = result.backend.name == "epoll";
     let backend = if is_epoll { "epoll" } else { "uring" };
     let mut options = result.plan.load_options();
-    let requested = options
-        .iter_mut()
-        .filter(|it| it.name == OptionName::BACKEND);
-    requested.for_each(|option| option.value = OptionValue::Text(backend.to_owned()));
+    for option in &mut options {
+        if option.name == OptionName::BACKEND {
+            option.value = OptionValue::Text(backend.to_owned());
+        }
+    }
     options.into_iter().map(LoadPart::from).collect()
 }
 
@@ -121,11 +117,9 @@ fn differences<'a>(
 
 /// For each load, the options that distinguish it from the others.
 fn options(loads: &[DistinctLoad]) -> Vec<String> {
-    let differing: BTreeSet<&'static str> = loads
-        .iter()
-        .flat_map(|load| differences(&loads[0].parts, &load.parts))
-        .map(|(one, _)| one.label)
-        .collect();
+    let others = loads.iter();
+    let differing = others.flat_map(|load| differences(&loads[0].parts, &load.parts));
+    let differing: BTreeSet<&'static str> = differing.map(|(one, _)| one.label).collect();
     let own_options = |load: &DistinctLoad| {
         let parts = differing.iter().filter_map(|what| load.parts.get(what));
         let options = parts.map(|part| part.option.as_str());
@@ -145,13 +139,11 @@ fn options(loads: &[DistinctLoad]) -> Vec<String> {
 
 /// The differences between two loads in words: `timeout 2s / 5s`.
 fn in_words(one: &DistinctLoad, other: &DistinctLoad) -> String {
-    let differences: Vec<String> = differences(&one.parts, &other.parts)
-        .map(|(one, other)| {
-            let (one_text, other_text) = (quote(&one.text), quote(&other.text));
-            format!("{} {one_text} / {other_text}", one.label)
-        })
-        .collect();
-    differences.join(", ")
+    let words = differences(&one.parts, &other.parts).map(|(one, other)| {
+        let (one_text, other_text) = (quote(&one.text), quote(&other.text));
+        format!("{} {one_text} / {other_text}", one.label)
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Appends options to the names of runs, and renumbers them from 1 unless their numbers are rounds.
