@@ -300,6 +300,28 @@ fn reports_of_different_loads_are_never_averaged() {
 }
 
 #[test]
+fn runs_of_several_files_with_other_options_are_never_averaged() {
+    let of_file = |name: &str, options: &str, rate| {
+        let command = format!("$ wrk -t2 -c10 {options} http://localhost:8080/");
+        let text = format!("{command}\n{}", report(rate, WRK));
+        let read = Reading::of_bytes(text.as_bytes(), Path::new(name)).unwrap();
+        (name.into(), read)
+    };
+    let joined = Reading::join(vec![
+        of_file("new-1.txt", "-H 'Connection: close'", 10_100),
+        of_file("new-2.txt", "", 10_200),
+        of_file("new-3.txt", "", 10_300),
+    ]);
+    let profiles = joined.observations.iter();
+    let profiles: Vec<_> = profiles.flat_map(|run| run.profile.as_deref()).collect();
+    let plain = "-t2 -c10";
+    assert_eq!(
+        profiles,
+        ["-t2 -c10 -H \"Connection: close\"", plain, plain]
+    );
+}
+
+#[test]
 fn runs_that_text_keeps_apart_are_joined_by_the_parts_that_are_named() {
     let log = |order| {
         let text = log(order, "{}", "#{}");

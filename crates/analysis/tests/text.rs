@@ -556,6 +556,11 @@ fn published_tables_are_read_row_by_row() {
         reading.notes,
         ["notes.md: line 22: the column \"Avg latency\" is not understood, skipped"]
     );
+    let table = |run: &Observation| {
+        let of_table = run.origins.iter().find(|it| it.part == "table");
+        of_table.map(|origin| origin.from.clone())
+    };
+    assert!(reading.observations.iter().all(|run| table(run).is_some()));
 }
 
 /// The report of wrk with another rate, so that it is another run.

@@ -118,11 +118,13 @@ static PERCENTILE: LazyLock<Regex> = LazyLock::new(|| regex(&format!(r"^([\d.]+)
 /// does.
 static IGNORED: LazyLock<Regex> = LazyLock::new(|| {
     let starts =
-        "^(Running .*test @|Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
-    let whole =
-        r"^(Value .*1/\(1-Percentile\)|#\[.*\]|---.*---|.*, so there is no latency to show)$";
-    regex(&format!("{starts}|{whole}"))
+        "(Running .*test @|Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
+    let whole = r"(Value .*1/\(1-Percentile\)|#\[.*\]|---.*---)$";
+    regex(&format!("^(?:{starts}|{whole})"))
 });
+
+/// The end of the line that wrkbench prints in place of a row.
+const NO_LATENCY: &str = ", so there is no latency to show";
 
 /// A row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples up to it, and
 /// `inf` or a number.
@@ -193,11 +195,12 @@ impl Report {
             });
             return true;
         }
+        if self.distribution.is_some() && TICK.is_match(line) {
+            return true;
+        }
         let has_no_samples = NO_SAMPLES.is_match(line);
         self.has_no_samples |= has_no_samples && line.starts_with("Latency");
-        has_no_samples
-            || IGNORED.is_match(line)
-            || self.distribution.is_some() && TICK.is_match(line)
+        has_no_samples || line.ends_with(NO_LATENCY) || IGNORED.is_match(line)
     }
 
     /// Reads a line of one of the forms; `false` if it is none, or if a number in it is not
