@@ -983,7 +983,7 @@ fn documents_of_a_sweep_are_valid_and_an_unknown_field_is_refused() {
 }
 
 #[test]
-fn the_description_mentions_every_section_every_error_and_every_warning() {
+fn the_descriptions_mention_every_section_every_evidence_and_every_warning() {
     let document = small_crowded();
     let keys = |pointer: &str| -> Vec<String> {
         let object = document.pointer(pointer).and_then(Value::as_object);
@@ -999,12 +999,14 @@ fn the_description_mentions_every_section_every_error_and_every_warning() {
     let sections = [keys(""), keys("/plan"), keys("/window"), keys("/summary")].concat();
     let warnings = kinds("/warnings");
     let evidence = kinds("/generator/verdict/evidence");
-    let errors = ErrorKind::ALL.iter().map(|kind| kind.to_string()).collect();
-    for (file, text, names) in [
-        ("result-format.md", DESCRIPTION, [sections, warnings]),
-        ("measuring.md", MEASURING, [evidence, errors]),
+    for (file, text, mut names) in [
+        (
+            "result-format.md",
+            DESCRIPTION,
+            [sections, warnings].concat(),
+        ),
+        ("measuring.md", MEASURING, evidence),
     ] {
-        let mut names = names.concat();
         assert!(names.len() > 10, "{names:?}");
         names.retain(|name| !text.contains(&format!("`{name}`")));
         assert!(names.is_empty(), "docs/{file} does not mention {names:?}");

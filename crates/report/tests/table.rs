@@ -5,8 +5,8 @@ use std::path::Path;
 
 use analysis::table::{TableOptions, table};
 use analysis::{Observation, Reading};
-use report::table::{Format, render, render_explanation, render_summary};
-use results::{Recording, Setting};
+use report::table::{Format, render, render_explanation, render_names, render_summary};
+use results::{ErrorKind, Recording, Setting};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod fixture;
@@ -107,6 +107,21 @@ fn named_run(file: &str, run: u32, names: &[(&str, u64)]) -> Observation {
         values: results::metric::values(&result),
         result: Some(Box::new(result)),
         ..Observation::default()
+    }
+}
+
+#[test]
+fn the_list_of_names_says_what_each_kind_of_error_is() {
+    let mut bytes = Vec::new();
+    render_names(&mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    for kind in ErrorKind::ALL {
+        let mut lines = text.lines().map(|line| line.split_whitespace());
+        let mut words = lines
+            .find(|words| words.clone().next() == Some(kind.name()))
+            .unwrap();
+        assert_eq!(words.nth(1), Some(kind.legacy().name()), "{kind}");
+        assert_eq!(words.collect::<Vec<_>>().join(" "), kind.describe());
     }
 }
 

@@ -20,6 +20,19 @@ pub enum Legacy {
     Timeout,
 }
 
+impl Legacy {
+    /// The word of wrk's report.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
 /// Declares the kinds: variant, stable name, wrk's counter, description.
 macro_rules! error_kinds {
     ($($variant:ident, $name:literal, $legacy:expr, $phrase:literal;)+) => {

@@ -31,7 +31,7 @@ pub(crate) struct CompareArgs {
     /// The default is the threshold of the experiment, if there is one.
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     threshold: Option<f64>,
-    /// Metrics to compare, like requests/s,p99 (all: docs/tables.md).
+    /// Metrics to compare, like requests/s,p99 (all: wrkbench table --columns).
     ///
     /// It may be repeated. The default is judge of the experiment, otherwise requests/s, p99, and
     /// errors if there are any; of runs with tokens the metrics of tokens.

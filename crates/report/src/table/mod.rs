@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use analysis::Observation;
 use analysis::table::{Cell, ColumnSpread, Run, Table};
 use results::metric::names_by_topic;
-use results::{Measured, Setting};
+use results::{ErrorKind, Measured, Setting};
 
 /// The formats of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,29 +87,29 @@ pub fn render_explanation(runs: &[Observation], output: &mut dyn Write) -> io::R
     explanation::render(runs, output)
 }
 
-/// Writes the names of all metrics that can be columns, by topic.
+/// Writes the names of all metrics that can be columns, by topic, and what each kind of errors is.
 ///
 /// # Errors
 /// Those of the writer.
 pub fn render_names(output: &mut dyn Write) -> io::Result<()> {
-    const WIDTH: usize = 80;
     for (topic, names) in names_by_topic() {
         writeln!(output, "{topic}:")?;
-        let mut line = String::new();
-        for name in names {
-            if !line.is_empty() && line.len() + name.len() > WIDTH - 2 {
-                writeln!(output, "{line}")?;
-                line.clear();
-            }
-            line += if line.is_empty() { "  " } else { " " };
-            line += &name;
+        for (name, meaning) in names {
+            let line = format!("  {name:32}  {meaning}");
+            writeln!(output, "{}", line.trim_end())?;
         }
-        writeln!(output, "{line}\n")?;
+        writeln!(output)?;
     }
     writeln!(
         output,
-        "In place of p99: mean, stdev, min, max, or another percentile, like latency_p99.9_us."
-    )
+        "In place of p99: mean, stdev, min, max, or another percentile, like latency_p99.9_us.\n"
+    )?;
+    writeln!(output, "Kinds of errors, each with wrk's counter:")?;
+    for kind in ErrorKind::ALL {
+        let (name, counter, phrase) = (kind.name(), kind.legacy().name(), kind.describe());
+        writeln!(output, "  {name:25} {counter:7}  {phrase}")?;
+    }
+    Ok(())
 }
 
 /// The names of a cell's levels, in the same order for every cell: the factors, then profile and
