@@ -731,6 +731,17 @@ pub(crate) fn exit_codes(command: &str) -> Vec<(u8, String)> {
     codes
 }
 
+/// A heading, and rows of a word and its meaning.
+type Table = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// What a command prints or takes besides its options. The crates have these tables.
+pub(crate) fn tables(command: &str) -> &'static [Table] {
+    match command {
+        "sockets" => &[("Fields", telemetry::sockets::FIELDS)],
+        _ => &[],
+    }
+}
+
 /// The examples as in the summary: one line each.
 pub(super) fn examples_in_columns(guide: &Guide) -> String {
     table(guide.examples)
@@ -761,6 +772,9 @@ pub(super) fn details(guide: &Guide) -> String {
     };
     add("Files", table(guide.files));
     add("Environment", table(guide.environment));
+    for (heading, rows) in tables(guide.command) {
+        add(heading, table(rows));
+    }
     add("Exit codes", table(&codes));
     add(
         "Documents",

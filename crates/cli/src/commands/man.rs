@@ -119,6 +119,9 @@ fn page(command: &clap::Command, date: &str) -> String {
     }
     page.table("FILES", guide.files);
     page.table("ENVIRONMENT", guide.environment);
+    for (heading, rows) in guide::tables(guide.command) {
+        page.table(&heading.to_uppercase(), rows);
+    }
     let codes = guide::exit_codes(guide.command);
     let codes = codes.iter().map(|(code, text)| (code.to_string(), text));
     page.table("EXIT STATUS", &codes.collect::<Vec<_>>());

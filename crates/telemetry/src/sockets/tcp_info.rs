@@ -9,7 +9,7 @@
 #[non_exhaustive]
 #[expect(
     missing_docs,
-    reason = "the kernel's names; docs/telemetry.md says what each means"
+    reason = "the kernel's names; FIELDS says what each means"
 )]
 pub struct TcpInfo {
     // `tcpi_state` is left out: it repeats the socket's state.

@@ -1,0 +1,156 @@
+//! What each field of a socket's object means, in the order of the object. `wrkbench sockets
+//! --help` and its manual page print this table.
+
+/// The name of a field and its meaning with its unit. The names up to `sndwnd` are keys of ss
+/// reduced to letters and digits, the others are the kernel's, mostly of `struct tcp_info`.
+pub const FIELDS: &[(&str, &str)] = &[
+    (
+        "time",
+        "when the list was made (UTC, RFC 3339); only with --watch",
+    ),
+    (
+        "state",
+        "ESTAB, SYN-SENT, SYN-RECV, FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT, UNCONN, CLOSE-WAIT, \
+         LAST-ACK, LISTEN, CLOSING",
+    ),
+    (
+        "local_address_port",
+        "as ss -n prints it: 127.0.0.1:80, [::1]:80, *:80 for both families, %eth0 when bound",
+    ),
+    ("peer_address_port", "the same of the peer; port * for none"),
+    ("uid", "owner; absent without one"),
+    ("pmtu", "path MTU, bytes"),
+    ("rcvmss", "segment size that the peer seems to use, bytes"),
+    ("advmss", "segment size advertised to the peer, bytes"),
+    ("cwnd", "congestion window, segments"),
+    (
+        "ssthresh",
+        "slow start threshold, segments; absent while infinite",
+    ),
+    ("bytessent", "bytes sent, retransmissions included"),
+    ("bytesretrans", "bytes retransmitted"),
+    ("bytesacked", "bytes acknowledged, SYN and FIN included"),
+    ("bytesreceived", "bytes received in order, FIN included"),
+    ("segsout", "segments sent"),
+    ("segsin", "segments received"),
+    ("datasegsout", "data segments sent"),
+    ("datasegsin", "data segments received"),
+    ("lastsnd", "ms since data was sent"),
+    ("lastrcv", "ms since data was received"),
+    ("lastack", "ms since an acknowledgement was received"),
+    (
+        "delivered",
+        "segments known to have arrived; the SYN counts",
+    ),
+    (
+        "busy",
+        "us with data to send or unacknowledged (1 to 10 ms resolution)",
+    ),
+    ("retrans", "segments retransmitted and not yet acknowledged"),
+    ("dsackdups", "segments that the peer reports as duplicates"),
+    ("reordseen", "times that reordering was noticed"),
+    ("rcvrtt", "round trip time estimated by the receiver, us"),
+    ("rcvspace", "bytes that the program reads per round trip"),
+    ("rcvssthresh", "limit of the window offered, bytes"),
+    (
+        "minrtt",
+        "minimum round trip time (net.ipv4.tcp_min_rtt_wlen), us",
+    ),
+    ("sndwnd", "window offered by the peer, bytes"),
+    ("ca_state", "open, disorder, cwr, recovery, loss"),
+    ("retransmits", "timeouts in a row for the oldest data"),
+    ("probes", "unanswered window or keep-alive probes"),
+    ("backoff", "times the timeout was doubled"),
+    (
+        "options",
+        "list of ts, sack, wscale, ecn, ecnseen, fastopen, usec_ts, tfo_child",
+    ),
+    ("snd_wscale", "exponent of the peer's window scale"),
+    ("rcv_wscale", "exponent of our window scale"),
+    (
+        "delivery_rate_app_limited",
+        "delivery_rate was limited by the program",
+    ),
+    (
+        "fastopen_client_fail",
+        "0 none, 1 no cookie, 2 data not acknowledged, 3 SYN retransmitted",
+    ),
+    ("rto", "retransmission timeout, us"),
+    ("ato", "delayed acknowledgement timeout, us"),
+    ("snd_mss", "segment size sent, bytes"),
+    ("unacked", "segments unacknowledged"),
+    ("sacked", "of these, selectively acknowledged"),
+    ("lost", "of these, considered lost"),
+    ("fackets", "zero since Linux 4.15"),
+    ("rtt", "smoothed round trip time, us"),
+    ("rttvar", "its mean deviation, us"),
+    ("reordering", "reordering tolerated, segments"),
+    ("total_retrans", "segments retransmitted"),
+    ("pacing_rate", "bytes/s; absent without a limit"),
+    ("max_pacing_rate", "SO_MAX_PACING_RATE, bytes/s"),
+    ("notsent_bytes", "bytes queued, not sent"),
+    ("delivery_rate", "latest rate of delivery, bytes/s"),
+    ("rwnd_limited", "of busy: limited by the peer's window, us"),
+    ("sndbuf_limited", "of busy: limited by the send buffer, us"),
+    ("delivered_ce", "segments delivered with a congestion mark"),
+    ("rcv_ooopack", "segments received out of order"),
+    ("rcv_wnd", "window offered, bytes (Linux 6.2)"),
+    ("rehash", "times another path was tried (6.2)"),
+    ("total_rto", "retransmission timeouts (6.7)"),
+    (
+        "total_rto_recoveries",
+        "series of them that recovered (6.7)",
+    ),
+    ("total_rto_time", "ms spent in them (6.7)"),
+    (
+        "received_ce",
+        "segments received with a congestion mark (6.18)",
+    ),
+    ("delivered_e1_bytes", "bytes delivered with ECT(1) (6.18)"),
+    ("delivered_e0_bytes", "with ECT(0)"),
+    ("delivered_ce_bytes", "with a congestion mark"),
+    ("received_e1_bytes", "bytes received with ECT(1) (6.18)"),
+    ("received_e0_bytes", "with ECT(0)"),
+    ("received_ce_bytes", "with a congestion mark"),
+    ("recv_q", "bytes received, not read"),
+    ("send_q", "bytes unsent or unacknowledged"),
+    (
+        "listen_queue",
+        "connections waiting to be accepted (listening sockets)",
+    ),
+    (
+        "listen_limit",
+        "their limit: backlog or net.core.somaxconn; beyond it connections are dropped",
+    ),
+    ("congestion", "congestion control"),
+    (
+        "congestion_info",
+        "data of BBR: bw bytes/s, mrtt us, pacing_gain and cwnd_gain in 256ths; of Vegas: \
+         enabled, rttcnt, rtt, minrtt us; of DCTCP: enabled, ce_state, alpha (1024ths), \
+         ab_ecn, ab_tot bytes",
+    ),
+    (
+        "skmem",
+        "buffer memory in bytes (in brackets: ss): rmem_alloc (r), rcvbuf (rb), wmem_alloc \
+         (t), sndbuf (tb), fwd_alloc (f), wmem_queued (w), optmem (o), backlog (bl); drops \
+         (d) counts packets",
+    ),
+    (
+        "timer",
+        "name (on, keepalive, timewait, persist, unknown), expires in ms, retrans",
+    ),
+    ("inode", "as in /proc/PID/fd"),
+    ("cookie", "unique until the next boot"),
+    ("cgroup_id", "inode of the control group"),
+    ("interface", "interface it is bound to"),
+    ("v6only", "takes no IPv4 (listening sockets)"),
+    ("tos", "IPv4 type of service"),
+    ("tclass", "IPv6 traffic class"),
+    ("class_id", "class for traffic control, or priority"),
+    (
+        "shutdown",
+        "closed directions: 1 reading, 2 writing, 3 both",
+    ),
+    ("fwmark", "mark; administrators only"),
+    ("ulp", "upper layer protocol, like tls; administrators only"),
+];
