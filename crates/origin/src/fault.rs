@@ -56,7 +56,7 @@ pub enum End {
 }
 
 /// The faults without a parameter.
-const PLAIN: [(&str, Fault); 12] = [
+pub(crate) const PLAIN: [(&str, Fault); 12] = [
     ("reset", cut(Sent::Nothing, End::Reset)),
     ("reset-after-head", cut(Sent::Head, End::Reset)),
     ("reset-mid-body", cut(Sent::HalfBody, End::Reset)),
@@ -98,7 +98,9 @@ impl Fault {
         match PLAIN.iter().find(|(known, _)| *known == name) {
             Some((_, fault)) if parameter.is_none() => Ok(*fault),
             Some(_) => Err(format!("fault {name} takes no parameter")),
-            None => Err(format!("`{name}` is not a fault; docs/serve.md lists them")),
+            None => Err(format!(
+                "`{name}` is not a fault; `wrkbench serve --help` lists them"
+            )),
         }
     }
 

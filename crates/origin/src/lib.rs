@@ -26,6 +26,7 @@ mod http3;
 mod listener;
 mod llm;
 mod options;
+mod parameters;
 mod prepared;
 mod recipe;
 mod report;
@@ -47,6 +48,7 @@ pub use options::{
     Backend, Greeting, Http2Settings, Http3Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend,
     parse_greeting, parse_listen, parse_slow_start, parse_stall,
 };
+pub use parameters::{FAULTS, PARAMETERS, STREAM_PARAMETERS};
 pub use plan::distribution::{Count, Delay};
 pub use plan::quantity::{
     DURATION_MAX_NS, parse_bytes, parse_count, parse_duration_ns, parse_probability,

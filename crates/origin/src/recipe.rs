@@ -114,7 +114,7 @@ impl Recipe {
         for option in options() {
             if !recipe.apply(option)? {
                 return Err(format!(
-                    "`{option}` is not a parameter; docs/serve.md lists them"
+                    "`{option}` is not a parameter; `wrkbench serve --help` lists them"
                 ));
             }
         }
@@ -250,7 +250,7 @@ impl Recipe {
             _ if llm::NAMES.contains(&name) => self.events.llm.set(name, value)?,
             _ => {
                 return Err(format!(
-                    "`{value}` is not a valid value; docs/serve.md lists them"
+                    "`{value}` is not a valid value; `wrkbench serve --help` lists them"
                 ));
             }
         }
@@ -283,7 +283,7 @@ impl Recipe {
     }
 }
 
-const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 20] = [
     "size",
     "status",
     "delay",

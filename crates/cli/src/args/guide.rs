@@ -737,6 +737,11 @@ type Table = (&'static str, &'static [(&'static str, &'static str)]);
 /// What a command prints or takes besides its options. The crates have these tables.
 pub(crate) fn tables(command: &str) -> &'static [Table] {
     match command {
+        "serve" => &[
+            ("Response recipe", origin::PARAMETERS),
+            ("Streams of language models", origin::STREAM_PARAMETERS),
+            ("Faults", origin::FAULTS),
+        ],
         "sockets" => &[("Fields", telemetry::sockets::FIELDS)],
         _ => &[],
     }

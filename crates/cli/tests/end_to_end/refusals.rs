@@ -213,7 +213,7 @@ fn wrong_input_of_other_commands_is_one_line() {
         ),
         (
             &["serve", "--answer", "bogus"],
-            "--answer: `bogus` is not a parameter; docs/serve.md lists them",
+            "--answer: `bogus` is not a parameter; `wrkbench serve --help` lists them",
         ),
         (
             &["completions", "csh"],
