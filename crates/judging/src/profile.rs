@@ -1,8 +1,10 @@
 //! Which functions of a server, and which waits of its threads, go with slow requests.
 //!
 //! Slow time is that in which at least one of the slow requests is in flight: those whose parts are
-//! shown beside it ([`results::parts::breakdown::slowest_from_ns`]). Samples and times of threads in slow time are
-//! compared with the others, within blocks of time.
+//! shown beside it ([`slowest_from_ns`]). Samples and times of threads in slow time are compared
+//! with the others, within blocks of time.
+//!
+//! [`slowest_from_ns`]: results::parts::breakdown::slowest_from_ns
 
 #[cfg(test)]
 mod tests;
@@ -63,8 +65,7 @@ const STACK_FUNCTIONS_MAX: usize = 40_000;
 
 /// Compares samples of a server with the time in which slow requests were in flight.
 ///
-/// `slow` are the slow requests ([`results::parts::breakdown::slowest_from_ns`]), and `window_ns` is the window, both
-/// on the clock of the samples.
+/// `slow` are the slow requests, and `window_ns` is the window, both on the clock of the samples.
 #[must_use]
 pub fn profile(samples: ProfileSamples, slow: &[SlowSpan], window_ns: (u64, u64)) -> Profile {
     let window = TimeSpan {

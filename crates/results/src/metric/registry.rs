@@ -103,7 +103,7 @@ const fn errors(name: &'static str, value: fn(&RunResult) -> Option<u64>) -> Row
     )
 }
 
-/// All of them, in the order of lists: those of every run, those of the parts, and that of searches.
+/// All of them, in the order of lists: those of every run, of the parts, and of searches.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
     let of_parts = parts::ALL.iter().flat_map(|part| part.metrics);
     ROWS.iter().chain(of_parts).chain([&MAX_RATE])

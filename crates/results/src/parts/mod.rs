@@ -2,9 +2,9 @@
 //!
 //! A run has counters, latencies and errors; anything else that it may measure is a *part*. The
 //! folder of a part has everything about it: what is recorded and how that is merged and checked
-//! (`mod.rs`), its metrics (`metrics.rs`), and what texts and pages show of it, as data (`view.rs`).
-//! Recordings, the registry of metrics, texts and pages iterate over the parts. A new part is a
-//! folder, a field of [`Parts`] if workers record it, and a row of [`ALL`].
+//! (`mod.rs`), its metrics (`metrics.rs`), and what texts and pages show of it, as data
+//! (`view.rs`). Recordings, the registry of metrics, texts and pages iterate over the parts. A new
+//! part is a folder, a field of [`Parts`] if workers record it, and a row of [`ALL`].
 //!
 //! ```
 //! use results::{EventRecording, Recording};

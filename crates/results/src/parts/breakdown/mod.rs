@@ -748,9 +748,9 @@ pub(super) static VIEW: PartView = PartView {
         },
         ..PartSection::of_tables(
             ("slowest", "Why it was slow"),
-            "The latency of each request is split into what the load generator caused, the wait for \
-             a connection, the network, the server as its Server-Timing header states it, and the \
-             body. The slowest 1 % are compared with all others.",
+            "The latency of each request is split into what the load generator caused, the wait \
+             for a connection, the network, the server as its Server-Timing header states it, and \
+             the body. The slowest 1 % are compared with all others.",
             Place::LatencyParts,
             &[
                 PartTable::OfGroups(view::parts),
