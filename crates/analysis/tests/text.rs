@@ -345,6 +345,7 @@ fn hostile_texts_are_read_quickly_and_without_a_panic() {
     let wide = format!("{}\n|--|\n", "| requests ".repeat(50_000));
     let stamps = "12:00:00 ".repeat(200_000);
     let escapes = "\u{1b}]".repeat(200_000);
+    let continued = "x \\\n".repeat(200_000);
     let paths: String = (0..11_000)
         .map(|n| WRK.replace("http://127.0.0.1:18471/", &format!("http://h/{n}")))
         .collect();
@@ -362,6 +363,7 @@ fn hostile_texts_are_read_quickly_and_without_a_panic() {
         wide,
         stamps,
         escapes,
+        continued,
         paths,
     ] {
         let text = format!("{text}\n{CMM}");

@@ -338,10 +338,7 @@ impl Run {
     /// How long it was to last. The first line rounds that: 90 s are `2m` there.
     fn planned(&self) -> Option<Duration> {
         let printed = self.report.duration.as_deref()?;
-        let step_s = match printed.ends_with('h') {
-            true => 600.0,
-            false => 10.0,
-        };
+        let step_s = if printed.ends_with('h') { 600.0 } else { 10.0 };
         let of_command = || units::parse_time(self.command()?.value("d")?).ok();
         let of_total = || {
             let took_us = self.report.values.get(results::metric::DURATION_US)?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use plan::secrets::hide_secrets;
 use plan::{OptionName, OptionValue, Target, units};
@@ -129,6 +130,7 @@ impl Names {
         let lines = labels.clone().map(|title| &title.source);
         let lines = lines.chain(&run.load_line).chain(commands);
         let lines: Vec<String> = lines.map(SourceLine::to_string).collect();
+        // Options whose label is their letter are always shown.
         let is_shown = |part: &&LoadPart| {
             let may_be_shown = [OptionName::DURATION.label(), OTHERS, PROMPT].contains(&part.label);
             part.label.starts_with('-') || may_be_shown && self.varying.contains(part.label)
@@ -225,7 +227,7 @@ fn load(run: &Run) -> Vec<LoadPart> {
     let parts = [
         count("threads", "-t"),
         count("connections", "-c"),
-        of_plan(OptionName::DURATION, run.planned().map(OptionValue::Time)),
+        run.planned().map(duration),
         count("rate", "-R"),
         others,
         prompt.map(|prompt| LoadPart::other(PROMPT, prompt, prompt)),
@@ -237,6 +239,17 @@ fn load(run: &Run) -> Vec<LoadPart> {
         Some(text_above(&run.place)),
     ];
     parts.into_iter().flatten().collect()
+}
+
+/// The planned duration, as people write it: `-d90s`.
+fn duration(planned: Duration) -> LoadPart {
+    let printed = Some(units::banner_duration(planned));
+    let exact = printed.filter(|printed| units::parse_time(printed) == Ok(planned));
+    let written = exact.unwrap_or_else(|| format!("{}s", planned.as_secs()));
+    LoadPart {
+        option: format!("-d{written}"),
+        ..LoadPart::of_option(OptionName::DURATION, OptionValue::Time(planned))
+    }
 }
 
 /// The tool that made a complete report. wrk sends the next request when a response arrives, and

@@ -19,7 +19,7 @@ use super::rounds;
 const LINES_MAX: usize = 256;
 
 /// Limit on the length of a line that continues in the next one.
-const CONTINUED_MAX_BYTES: usize = 10_000;
+const CONTINUED_MAX_BYTES: usize = 4_000;
 
 /// Limit on the reports of one pass that are recognized.
 const PASS_MAX: usize = 100;
@@ -62,7 +62,7 @@ impl Line {
 }
 
 /// Where a report is: the lines in effect above it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub(super) struct Place {
     /// Stands for all lines of the path, without numbers of runs.
     pub(super) mark: u64,
@@ -143,7 +143,8 @@ impl Path {
     /// which a script may print below a report.
     pub(super) fn take(&mut self, number: usize, line: &str, is_in_code: bool) -> bool {
         if let Some((at, above)) = self.above.take() {
-            if let Some(begun) = above.strip_suffix('\\') {
+            let begun = above.strip_suffix('\\');
+            if let Some(begun) = begun.filter(|it| it.len() < CONTINUED_MAX_BYTES) {
                 let whole = format!("{} {line}", begun.trim_end());
                 return self.take(at, whole.trim(), is_in_code);
             }

@@ -128,9 +128,7 @@ fn name(
     for run in &group.runs {
         let run = &mut observations[*run];
         run.origins.push(Origin::new(TEXT, level, &from));
-        run.settings.push(Setting {
-            factor: TEXT.to_owned(),
-            level: level.to_owned(),
-        });
+        let (factor, level) = (TEXT.to_owned(), level.to_owned());
+        run.settings.push(Setting { factor, level });
     }
 }
