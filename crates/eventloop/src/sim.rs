@@ -72,6 +72,12 @@ pub struct SimOptions {
     pub pauses_ns: Vec<(u64, u64)>,
     /// Whether sockets have receive timestamps, if the caller asks for them.
     pub has_timestamps: bool,
+    /// Whether bytes are read when the caller takes them, all of a connection at once, as epoll
+    /// does. Otherwise, they are read when a wait finds them, as they arrived.
+    pub reads_when_taken: bool,
+    /// How long the program has worked since the clock was read last, nanoseconds. Whatever takes
+    /// time adds to it.
+    pub work_ns: Arc<AtomicU64>,
     /// What the network does to datagrams, in both directions.
     pub datagram_faults: DatagramFaults,
 }
@@ -93,6 +99,8 @@ impl Default for SimOptions {
             receive_delay_ns: 0,
             pauses_ns: Vec::new(),
             has_timestamps: true,
+            reads_when_taken: false,
+            work_ns: Arc::default(),
             datagram_faults: DatagramFaults::default(),
         }
     }
@@ -218,6 +226,7 @@ struct World<P> {
     last_wait_ns: u64,
     waits_at_this_time: u32,
     run_queue_wait_ns: Arc<AtomicU64>,
+    worked_ns: Arc<AtomicU64>,
 }
 
 /// Completions that a loop has not taken yet.
@@ -323,6 +332,7 @@ impl<P: Peer> Sim<P> {
             last_wait_ns: 0,
             waits_at_this_time: 0,
             run_queue_wait_ns: Arc::default(),
+            worked_ns: Arc::default(),
         };
         Self::of(Rc::new(RefCell::new(world)), 0)
     }
@@ -356,6 +366,13 @@ impl<P: Peer> Sim<P> {
     #[must_use]
     pub fn run_queue_wait_ns(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.world.borrow().run_queue_wait_ns)
+    }
+
+    /// How long the program has worked ([`SimOptions::work_ns`]), nanoseconds. The number grows
+    /// while the program runs.
+    #[must_use]
+    pub fn worked_ns(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.world.borrow().worked_ns)
     }
 
     /// What happened to the datagrams of all sockets.
@@ -436,12 +453,17 @@ impl<P: Peer> World<P> {
             at_ns,
             event,
         };
-        ready.push_back(Ready {
+        let comes_first = self.options.reads_when_taken && !is_arrival(&completion.event);
+        let completed = Ready {
             completion,
             bytes,
             segment: None,
             delay_ns: None,
-        });
+        };
+        match comes_first {
+            true => ready.push_front(completed),
+            false => ready.push_back(completed),
+        }
     }
 
     /// Handles everything that is due at the current time of the clock.
@@ -562,6 +584,9 @@ impl<P: Peer> World<P> {
         let delay_ns = since_ns.saturating_add(self.options.receive_delay_ns);
         let delay_ns = self.link(connection).timestamped.then_some(delay_ns);
         let mut rest = bytes;
+        if self.options.reads_when_taken {
+            rest = self.join(connection, rest, delay_ns);
+        }
         while !rest.is_empty() {
             let longest = rest.len().min(self.options.segment_bytes);
             let length = match self.options.random_cuts {
@@ -576,6 +601,39 @@ impl<P: Peer> World<P> {
             }
             rest = tail;
         }
+    }
+
+    /// Adds what arrives to what a wait has found of the connection before, as far as one read can
+    /// take it. Returns the rest.
+    fn join<'b>(&mut self, connection: u32, bytes: &'b [u8], delay_ns: Option<u64>) -> &'b [u8] {
+        let link = &self.links[connection as usize];
+        let (owner, token) = (link.owner, link.token);
+        let segment_bytes = self.options.segment_bytes;
+        let newest = self.loops[owner].ready.iter_mut().rev();
+        let newest = newest.filter(|ready| ready.completion.token == token);
+        for ready in newest.take(1) {
+            if let SocketEvent::Received(length) = &mut ready.completion.event {
+                let room = segment_bytes.saturating_sub(*length).min(bytes.len());
+                let (piece, rest) = bytes.split_at(room);
+                ready.bytes.extend_from_slice(piece);
+                *length += room;
+                if room > 0 {
+                    ready.delay_ns = delay_ns;
+                }
+                return rest;
+            }
+        }
+        bytes
+    }
+
+    /// The caller takes what a wait has found.
+    fn take(&mut self, mut ready: Ready) -> Ready {
+        if self.options.reads_when_taken {
+            let found_ns = std::mem::replace(&mut ready.completion.at_ns, self.clock_ns);
+            let since_ns = self.clock_ns.saturating_sub(found_ns);
+            ready.delay_ns = ready.delay_ns.map(|it| it.saturating_add(since_ns));
+        }
+        self.discarded(ready)
     }
 
     fn on_client_reset(&mut self, connection: u32) {
@@ -994,6 +1052,13 @@ impl<P: Peer> World<P> {
         self.schedule(closed_ns, connection, Event::ClientClosed);
     }
 
+    /// What the program has worked has taken time.
+    fn pass_work(&mut self) {
+        let worked_ns = self.options.work_ns.swap(0, Ordering::Relaxed);
+        self.clock_ns = self.clock_ns.saturating_add(worked_ns);
+        self.worked_ns.fetch_add(worked_ns, Ordering::Relaxed);
+    }
+
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         if self.events.len() > EVENTS_PENDING_MAX {
             return Err(simulation_error(format!(
@@ -1003,6 +1068,7 @@ impl<P: Peer> World<P> {
                 self.clock_ns
             )));
         }
+        self.pass_work();
         let mut budget = EVENTS_PER_WAIT_MAX;
         self.run_due(&mut budget)?;
         while !self.has_completion() {
@@ -1023,6 +1089,7 @@ impl<P: Peer> World<P> {
 impl<P: Peer> EventLoop for Sim<P> {
     fn now_ns(&self) -> u64 {
         let mut world = self.world.borrow_mut();
+        world.pass_work();
         let now_ns = world.clock_ns.saturating_add(world.options.clock_cost_ns);
         world.clock_ns = now_ns;
         now_ns
@@ -1081,7 +1148,7 @@ impl<P: Peer> EventLoop for Sim<P> {
         self.end_loan();
         let mut world = self.world.borrow_mut();
         let ready = world.loops[self.index].ready.pop_front()?;
-        let ready = world.discarded(ready);
+        let ready = world.take(ready);
         self.lent = ready.bytes;
         self.lent_segment = ready.segment;
         self.lent_delay_ns = ready.delay_ns;
@@ -1089,7 +1156,14 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 
     fn found(&mut self) -> usize {
-        self.world.borrow().loops[self.index].ready.len()
+        let world = self.world.borrow();
+        let ready = world.loops[self.index].ready.iter();
+        let found = ready.filter(|it| self.was_found(&it.completion.event));
+        found.count()
+    }
+
+    fn was_found(&self, event: &SocketEvent) -> bool {
+        !self.world.borrow().options.reads_when_taken || is_arrival(event)
     }
 
     fn received(&self) -> &[u8] {
@@ -1107,6 +1181,11 @@ impl<P: Peer> EventLoop for Sim<P> {
     fn receive_delay_ns(&self) -> Option<u64> {
         self.lent_delay_ns
     }
+}
+
+/// Whether a wait has found this, and not what the loop has sent.
+fn is_arrival(event: &SocketEvent) -> bool {
+    !matches!(event, SocketEvent::Sent(_))
 }
 
 fn simulation_error(what: String) -> io::Error {
