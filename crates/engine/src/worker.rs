@@ -25,6 +25,7 @@ mod settings;
 mod silence;
 mod slots;
 mod stall;
+mod stretch;
 mod unsent;
 mod usage;
 mod watch;
@@ -67,6 +68,7 @@ use slots::Slots;
 use stall::StallDetector;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use stretch::Stretch;
 use usage::UsageMeter;
 use watch::Watch;
 use writer::{Batches, RequestWriter};
@@ -186,6 +188,8 @@ pub(crate) struct Worker<L, S: Session> {
     doubtful: Vec<(u32, AnsweredTimes)>,
     /// What waits in the event loop to be sent.
     queued: QueuedSends,
+    /// At a fixed rate: for how long requests are sent without reading responses.
+    stretch: Stretch,
     /// Pauses after which the server has not responded yet.
     silence: Silence,
     /// How long the bytes of the current completion waited to be read.
@@ -332,6 +336,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ),
             doubtful: Vec::new(),
             queued: QueuedSends::default(),
+            stretch: Stretch::default(),
             silence: Silence::default(),
             read_late: ReadLate::default(),
             opening: Opening::new(),
@@ -521,12 +526,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if now_ns >= self.times.end_ns {
             return match self.begin_drain(now_ns) {
                 true => self.drain_turn(now_ns, state),
-                false => Ok(None),
+                false => {
+                    self.note_left();
+                    Ok(None)
+                }
             };
         }
         if let Some(share) = &mut self.share {
             share.begin_turn();
         }
+        self.stretch.begin(now_ns);
         S::at(&mut self.session_shared, now_ns);
         self.open_next_connections(now_ns, state)?;
         self.reopen_after_outage();
@@ -570,16 +579,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Processes completions, up to the limit of a turn: with thousands of connections at once,
     /// this could take until after the end. Returns whether there were any.
     pub(crate) fn take_completions(&mut self) -> Result<bool, StopReason> {
-        let per_turn = match self.is_paced() {
-            true => COMPLETIONS_PER_PACED_TURN,
-            false => COMPLETIONS_PER_TURN,
-        };
         self.watch.end_wait(self.io.found(), self.io.has_more());
         if !self.watch.continues() {
             self.doubtful.clear();
         }
         let (mut taken, mut found) = (0, 0);
-        while found < per_turn {
+        while self.may_take_more(found) {
             if taken % COMPLETIONS_PER_LOOK_AT_SENDS == COMPLETIONS_PER_LOOK_AT_SENDS - 1 {
                 let now_ns = self.io.now_ns();
                 self.submit_if_old(now_ns, Attribution::MIN_NS);
@@ -589,6 +594,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Ok(taken > 0);
             };
             taken += 1;
+            if taken == 1 {
+                self.stretch.begin(completion.at_ns);
+            }
             // A completion ended the wait, not the deadline, or not alone. But if it is found long
             // after the wait should have ended, nothing was running in between.
             self.slept_until_ns = self
@@ -610,6 +618,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.watch.leave(self.io.found());
         Ok(true)
+    }
+
+    /// Whether more is taken in this turn, after so many completions.
+    #[inline]
+    fn may_take_more(&self, taken: usize) -> bool {
+        match (self.is_paced(), self.stretch.is_over()) {
+            // Sends wait for the end of the turn.
+            (true, false) => taken < COMPLETIONS_PER_PACED_TURN,
+            // Each completion may be followed by a request.
+            (false, true) => taken == 0,
+            _ => taken < COMPLETIONS_PER_TURN,
+        }
     }
 
     /// A completion that the wait has found is taken at this time.
@@ -635,19 +655,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn note_arrived_late(&mut self, first: Completion) {
         let end_ns = self.limit_ns;
         let found_ns = first.at_ns;
+        let since_ns = self.watch.unread_since_ns(end_ns);
         let mut next = Some(first);
         while let Some(completion) = next.take() {
-            let connection = self.pool.connections.get_mut(completion.key as usize);
-            if let Some(connection) = connection
-                && connection.token == Some(completion.token)
-                && matches!(completion.event, SocketEvent::Received(_))
-            {
-                let arrived_ns = match self.io.receive_delay_ns() {
-                    Some(delay_ns) => completion.at_ns.saturating_sub(delay_ns),
-                    None => self.watch.unread_since_ns(end_ns),
-                };
-                connection.arrived_ns = Some(arrived_ns).filter(|at_ns| *at_ns < end_ns);
-            }
+            self.note_unread(&completion, since_ns);
             // What is found later may have arrived after the end.
             next = self
                 .io
@@ -656,10 +667,39 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
+    /// The run ended before everything was taken that waits had found.
+    fn note_left(&mut self) {
+        while self.watch.untaken() > 0
+            && let Some(completion) = self.io.next()
+        {
+            if self.io.was_found(&completion.event) {
+                let (late_ns, _) = self.watch.completed(completion.at_ns, &mut self.usage);
+                self.note_unread(&completion, completion.at_ns.saturating_sub(late_ns));
+            }
+        }
+    }
+
+    /// What is taken with this completion has not been read in the run. If it has no timestamp, it
+    /// arrived at `since_ns`.
+    fn note_unread(&mut self, completion: &Completion, since_ns: u64) {
+        let connection = self.pool.connections.get_mut(completion.key as usize);
+        if let Some(connection) = connection
+            && connection.token == Some(completion.token)
+            && matches!(completion.event, SocketEvent::Received(_))
+        {
+            let arrived_ns = match self.io.receive_delay_ns() {
+                Some(delay_ns) => completion.at_ns.saturating_sub(delay_ns),
+                None => since_ns,
+            };
+            let first_ns = connection.arrived_ns.unwrap_or(u64::MAX).min(arrived_ns);
+            connection.arrived_ns = Some(first_ns).filter(|at_ns| *at_ns < self.limit_ns);
+        }
+    }
+
     /// When to continue if nothing happens, and whether that is when something must be done on
     /// time: a request is due, or a connection is to be opened or moved.
     fn next_deadline_ns(&self, now_ns: u64) -> (u64, bool) {
-        if self.outage.is_over() {
+        if self.outage.is_over() || self.has_more_to_send() {
             return (now_ns, true);
         }
         let has_free = self.has_free();
@@ -686,6 +726,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Some(exact_ns) if exact_ns <= rough_ns => (exact_ns, true),
             _ => (rough_ns, false),
         }
+    }
+
+    /// Whether something is sent as soon as responses were read.
+    fn has_more_to_send(&self) -> bool {
+        self.stretch.is_over() && (self.has_free() || self.refills.are_waiting())
     }
 
     pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), StopReason> {

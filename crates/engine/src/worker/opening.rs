@@ -325,6 +325,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     fn release_held(&mut self) -> Result<(), StopReason> {
         for _ in 0..RELEASED_PER_TURN {
+            if self.stretch.is_over() {
+                break;
+            }
             let Some(key) = self.opening.held.pop_front() else {
                 break;
             };

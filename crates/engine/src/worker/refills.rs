@@ -44,6 +44,12 @@ impl Refills {
         }
     }
 
+    /// Whether a connection waits to send.
+    #[inline]
+    pub(super) fn are_waiting(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
     /// A response that took `service_ns` was read at `at_ns`.
     #[inline]
     pub(super) fn note_response(&mut self, at_ns: u64, service_ns: u64) {
@@ -84,18 +90,27 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Lets the connections with free streams continue, if it is time.
+    /// Lets the connections with free streams continue, if it is time. Those that come after a slow
+    /// script continue in the next turn.
     pub(super) fn refill_due(&mut self, now_ns: u64) -> Result<(), StopReason> {
         if self.refills.due_ns > now_ns {
             return Ok(());
         }
         self.refills.due_ns = u64::MAX;
         let mut keys = std::mem::take(&mut self.refills.keys);
-        for key in keys.drain(..) {
+        let mut done = 0;
+        while !self.stretch.is_over()
+            && let Some(&key) = keys.get(done)
+        {
+            done += 1;
             self.pool.connections[key as usize].refills = false;
             // Read for each, because sending takes a while.
             let now_ns = self.io.now_ns();
             self.go_on_now(key, now_ns)?;
+        }
+        keys.drain(..done);
+        if !keys.is_empty() {
+            self.refills.due_ns = now_ns;
         }
         self.refills.keys = keys;
         Ok(())

@@ -70,28 +70,32 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Sends what is due by the schedule, as long as there are free connections. Overdue requests
-    /// are sent at once.
+    /// are sent at once, unless responses must be read first.
     pub(super) fn send_due(&mut self, mut now_ns: u64) -> Result<(), StopReason> {
         loop {
-            while self.slots.as_ref().is_some_and(Slots::has_free) && !self.stall.stops_sending {
+            while self.slots.as_ref().is_some_and(Slots::has_free) && self.may_send() {
                 let claim = self.share.as_mut().and_then(|share| share.claim(now_ns));
                 let Some(claim) = claim else { break };
                 self.send_claimed_to_slot(claim)?;
             }
-            while !self.stall.stops_sending
+            while self.may_send()
                 && let Some(key) = self.pool.first_free()
             {
                 let claim = self.share.as_mut().and_then(|share| share.claim(now_ns));
                 let Some(claim) = claim else { break };
                 self.send_claimed(key, claim, now_ns)?;
             }
-            let has_free = self.has_free();
+            let has_free = self.has_free() && !self.stretch.is_over();
             let share = self.share.as_mut();
             if !share.is_some_and(|share| share.show_free(has_free)) {
                 return Ok(());
             }
             now_ns = self.io.now_ns();
         }
+    }
+
+    fn may_send(&self) -> bool {
+        !self.stall.stops_sending && !self.stretch.is_over()
     }
 
     /// Sends a claimed request on the first of the free connections.
@@ -109,6 +113,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             Batches::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
         }
+        self.stretch.note_sent(self.watch.now_ns());
         let sent = self.pool.connections[key as usize]
             .sent
             .saturating_sub(before);
@@ -381,6 +386,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let time = self.watch.note_script(now_ns);
             script_ns = time.took_ns;
             self.opening.note_script(script_ns);
+            self.stretch.note_sent(now_ns);
             if now_ns >= self.times.measure_ns {
                 self.recorder().script_took(time);
             }

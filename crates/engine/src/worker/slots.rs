@@ -237,6 +237,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         };
         self.add_to_slot(slot, chosen, Some(claim.due_ns))?;
+        self.stretch.note_sent(self.watch.now_ns());
         let slots = self.slots.as_mut();
         let since_ns = slots.and_then(|slots| {
             slots.free.pop_front();

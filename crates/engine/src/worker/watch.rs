@@ -37,7 +37,8 @@ const CPU_WAIT_AGE_MAX_NS: u64 = 1_000_000;
 const PARTS_MAX: u32 = 8;
 
 /// Looks of which completions are left. More than these are joined, so that nothing is allocated.
-const LOOKS_MAX: usize = 64;
+/// With a slow script, there is one for each response that waits.
+const LOOKS_MAX: usize = 1_024;
 
 /// Follows when the worker waits, and when it reads what.
 #[derive(Debug)]
@@ -178,6 +179,17 @@ impl Look {
         let steps = index.saturating_sub(known) as u64;
         let arrived_ns = arrived_ns.saturating_add(steps.saturating_mul(self.step_ns));
         arrived_ns.min(self.latest_ns)
+    }
+
+    /// Adds what the next look has found. What arrived in between is taken to have arrived one
+    /// after another.
+    fn join(&mut self, next: &Self) {
+        let (known, arrived_ns) = self.known;
+        let steps = self.count.saturating_sub(known).max(1) as u64;
+        self.step_ns = next.known.1.saturating_sub(arrived_ns) / steps;
+        self.count += next.count;
+        self.latest_ns = next.latest_ns;
+        self.is_late |= next.is_late;
     }
 
     /// When the next completion arrived.
@@ -466,20 +478,26 @@ impl Watch {
     }
 
     fn add_look(&mut self, look: Look) {
+        self.skip_taken();
         if self.current.untaken() == 0 {
             self.current = look;
         } else if self.later.len() < LOOKS_MAX {
             self.later.push_back(look);
         } else if let Some(newest) = self.later.back_mut() {
-            newest.count += look.count;
-            newest.latest_ns = look.latest_ns;
+            newest.join(&look);
         }
     }
 
     /// Completions that were found and not taken, as far as known.
-    fn untaken(&self) -> usize {
+    pub(super) fn untaken(&self) -> usize {
         let later: usize = self.later.iter().map(Look::untaken).sum();
         self.current.untaken() + later
+    }
+
+    /// The last known time.
+    #[inline]
+    pub(super) fn now_ns(&self) -> u64 {
+        self.now_ns
     }
 
     /// Everything that arrived before this time was found.
@@ -751,6 +769,22 @@ mod tests {
         let (late_ns, _) = worker.finds_after(3, 9 * MS, 6 * MS);
         assert_eq!(late_ns, 7 * MS);
         assert_eq!(worker.rest_late_ns(2, 9 * MS), [7 * MS, 500 * US]);
+    }
+
+    #[test]
+    fn with_one_completion_per_turn_each_keeps_its_time() {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        let mut late_ns = vec![worker.finds(2, MS).0];
+        // Each is handled for 2 ms, and another one arrives then.
+        for turn in 0..4 {
+            let now_ns = (3 + 2 * turn) * MS;
+            worker.0.leave(1);
+            worker.turn(now_ns, now_ns + 10 * MS);
+            late_ns.push(worker.finds(2, now_ns).0);
+        }
+        // Each has arrived in the turn before the last one, half of its time after its beginning.
+        assert_eq!(late_ns, [0, 2 * MS, 3 * MS, 3 * MS, 3 * MS]);
     }
 
     #[test]

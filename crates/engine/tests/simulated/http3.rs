@@ -2,7 +2,6 @@
 
 use crate::quic_server::{Log, QuicServer, Reply, SETTINGS, Served};
 use crate::simulation::{MS, S, Simulation};
-use crate::sources::Scripted;
 use engine::WorkerResult;
 use eventloop::sim::{DatagramCounts, DatagramFaults};
 use protocol::h3::error::ErrorCode;
@@ -117,27 +116,6 @@ fn the_time_of_the_server_is_in_the_latency_and_not_in_the_round_trip() {
     assert_eq!(range(run.service_time()), (Some(27 * MS), Some(27 * MS)));
     let quic = run.ended.recording.parts.quic.as_ref().expect("it is QUIC");
     assert_near(quic.min_rtt.max_ns(), ROUND_TRIP_NS);
-}
-
-#[test]
-fn the_time_of_a_slow_script_is_not_the_servers() {
-    for connections in [8, 60] {
-        let mut simulation = simulation().connections(connections).lasting(2 * S);
-        // Each request takes the script a reading of the clock at least.
-        simulation.sim.clock_cost_ns = MS;
-        let simulation = simulation.source(Scripted::default());
-        let run = run(simulation, 1, QuicServer::new(|_| Reply::After(7 * MS)));
-        run.assert_no_errors();
-        let percents = [50.0, 90.0, 99.0];
-        for parts in run.ended.recording.latency_parts_at(&percents) {
-            let own_ms = parts.own_ns / MS;
-            let others_ms = (parts.shown_ns - parts.own_ns) / MS;
-            assert!(
-                (26..=31).contains(&others_ms),
-                "{connections} connections: {own_ms} ms are its own, and {others_ms} ms are not"
-            );
-        }
-    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Many requests on a connection (HTTP/2): each has its own time, timeout and failure.
 
-use crate::simulation::{MS, S, Simulation, US};
+use crate::simulation::{MS, S, Simulation, US, waits_ns};
 use engine::WorkerResult;
 use engine::source::Fixed;
 use eventloop::sim::{Actions, Peer, PeerEvent, PeerLog};
@@ -12,10 +12,11 @@ use protocol::h2::settings::id;
 use protocol::h2::{PREFACE, StreamId, writer};
 use results::{ErrorKind, Legacy};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// What the server does with a request.
-enum Reply {
+pub(crate) enum Reply {
     /// It answers after this time.
     After(u64),
     /// It works on one request at a time, and this long on this one.
@@ -33,8 +34,12 @@ enum Reply {
 }
 
 /// A server. The function gets the number of the request, from 0, over all connections.
-struct Server<F> {
+pub(crate) struct Server<F> {
     reply: F,
+    /// What arrives within this time waits for its end.
+    pub(crate) stall_ns: Range<u64>,
+    /// How long it took to answer each request.
+    pub(crate) took_ns: Vec<u64>,
     settings: Vec<(u16, u32)>,
     /// Bytes by which the connection's window is larger than at first.
     window: u32,
@@ -48,9 +53,11 @@ struct Server<F> {
 }
 
 impl<F: FnMut(u64) -> Reply> Server<F> {
-    fn new(reply: F) -> Self {
+    pub(crate) fn new(reply: F) -> Self {
         Self {
             reply,
+            stall_ns: 0..0,
+            took_ns: Vec::new(),
             settings: Vec::new(),
             window: 0,
             is_leaving: false,
@@ -99,6 +106,8 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
                 after_ns
             }
         };
+        let after_ns = after_ns + waits_ns(&self.stall_ns, now_ns);
+        self.took_ns.push(after_ns);
         let mut block = Vec::new();
         field(b":status", b"200", Literal::Unindexed, &mut block);
         writer::headers(stream, &block, false, 16_384, &mut bytes);

@@ -1,6 +1,7 @@
 //! A simulated HTTP/3 server: the session that the built-in server uses, behind datagrams of the
 //! simulated network. It responds as the test says.
 
+use crate::simulation::waits_ns;
 use eventloop::sim::{Actions, Peer};
 use protocol::h2::RequestHead;
 use protocol::h3::error::ErrorCode;
@@ -47,6 +48,8 @@ pub(crate) type Log = Rc<RefCell<Vec<Served>>>;
 /// The server. `reply` gets the number of the request, from 0, over all connections.
 pub(crate) struct QuicServer<F> {
     reply: F,
+    /// What arrives within this time waits for its end.
+    pub(crate) stall_ns: Range<u64>,
     /// Datagrams of the client that arrive within this time are lost.
     pub(crate) deaf_ns: Range<u64>,
     /// Datagrams of the server within this time are lost.
@@ -93,6 +96,7 @@ impl<F: FnMut(u64) -> Reply> QuicServer<F> {
         let endpoint = Endpoint::new(settings, &certified(), Instant::now(), 1);
         Self {
             reply,
+            stall_ns: 0..0,
             deaf_ns: 0..0,
             mute_ns: 0..0,
             log: Log::default(),
@@ -110,6 +114,7 @@ impl<F: FnMut(u64) -> Reply> QuicServer<F> {
     fn drive(&mut self, index: usize, now_ns: u64, actions: &mut Actions) {
         let Self {
             reply,
+            stall_ns,
             log,
             endpoint,
             heads,
@@ -138,7 +143,8 @@ impl<F: FnMut(u64) -> Reply> QuicServer<F> {
                 Reply::Silence => {}
                 Reply::Close(code) => session.close(endpoint, code),
                 Reply::After(after_ns) => {
-                    connection.due.insert((now_ns + after_ns, number), stream);
+                    let at_ns = now_ns + waits_ns(stall_ns, now_ns) + after_ns;
+                    connection.due.insert((at_ns, number), stream);
                 }
                 Reply::LastOne(after_ns) => {
                     session.send_goaway();

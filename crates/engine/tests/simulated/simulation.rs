@@ -13,6 +13,7 @@ use protocol::h1::{H1, Limits, Shared};
 use protocol::{Session, StreamSpec, h2, h3, tls};
 use results::snapshot::Snapshot;
 use results::{ErrorKind, Recording, Row, ThreadUsage};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,6 +26,14 @@ pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: simulated\r\n\r\n";
 pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 pub(crate) const LAST_OK: &[u8] =
     b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+
+/// How long what arrives at this time waits for the end of a stall.
+pub(crate) fn waits_ns(stall_ns: &Range<u64>, arrived_ns: u64) -> u64 {
+    match stall_ns.contains(&arrived_ns) {
+        true => stall_ns.end - arrived_ns,
+        false => 0,
+    }
+}
 
 /// A run to be simulated. The defaults are one connection for one second, without latency.
 pub(crate) struct Simulation {
@@ -86,7 +95,8 @@ impl Simulation {
         }
     }
 
-    /// This many workers share the connections and the load. They all send the default request.
+    /// This many workers share the connections and the load. All but the first one send the default
+    /// request.
     pub(crate) fn threads(mut self, threads: u32) -> Self {
         self.threads = Some(threads);
         self
@@ -221,11 +231,11 @@ impl Simulation {
             captured_body_bytes_max: 0,
         });
         let parts = WorkerParts {
+            usage_probe: (!self.is_stopped).then(|| CpuTimes::of(&io)),
             io,
             shared,
             settings: self.settings,
             source: self.source,
-            usage_probe: None,
         };
         let ended = run_here::<_, h2::H2>(parts, self.times, None);
         (ended.expect("the worker is set up"), peer_log)
@@ -286,9 +296,9 @@ impl Simulation {
             return (ended, peer_log);
         }
         let source = std::mem::replace(&mut self.source, Box::new(Fixed::new(Vec::new())));
-        let waits_ns = io.run_queue_wait_ns();
+        let usage_probe = (!self.is_stopped).then(|| CpuTimes::of(&io));
         let mut part = part(io, self.settings, source);
-        part.usage_probe = (!self.is_stopped).then(|| Box::new(WaitsForCpu(waits_ns)) as _);
+        part.usage_probe = usage_probe;
         let ended = run_here::<_, H1>(part, self.times, observer);
         (ended.expect("the worker is set up"), peer_log)
     }
@@ -305,6 +315,7 @@ impl Simulation {
         let share = |total: u64, worker: u32| {
             total / u64::from(threads) + u64::from(u64::from(worker) < total % u64::from(threads))
         };
+        let mut source = Some(self.source);
         let parts = parts.map(|(io, worker)| {
             let mut settings = self.settings.clone();
             settings.connections = share(u64::from(settings.connections), worker) as u32;
@@ -314,11 +325,13 @@ impl Simulation {
                 settings.requests = settings.requests.map(|total| share(total, worker));
             }
             WorkerParts {
+                usage_probe: (!self.is_stopped).then(|| CpuTimes::of(&io)),
                 io,
                 shared: shared(&settings),
                 settings,
-                source: Box::new(Fixed::new(GET.to_vec())),
-                usage_probe: None,
+                source: source
+                    .take()
+                    .unwrap_or_else(|| Box::new(Fixed::new(GET.to_vec()))),
             }
         });
         let ended = run_together::<_, S>(parts.collect(), self.times);
@@ -362,21 +375,33 @@ fn shared(settings: &WorkerSettings, source: &dyn RequestSource) -> Shared {
     shared.with_stream(stream)
 }
 
-/// Tells how long the simulated program has waited for a CPU.
-struct WaitsForCpu(Arc<AtomicU64>);
+/// Tells how long the simulated program has worked, and how long it has waited for a CPU.
+struct CpuTimes {
+    worked_ns: Arc<AtomicU64>,
+    waited_ns: Arc<AtomicU64>,
+}
 
-impl UsageProbe for WaitsForCpu {
+impl CpuTimes {
+    fn of<P: Peer>(io: &Sim<P>) -> Box<dyn UsageProbe> {
+        Box::new(Self {
+            worked_ns: io.worked_ns(),
+            waited_ns: io.run_queue_wait_ns(),
+        })
+    }
+}
+
+impl UsageProbe for CpuTimes {
     fn usage(&mut self) -> Option<ThreadUsage> {
         None
     }
 
-    /// Nothing that the program does takes time.
+    /// Only a script takes time.
     fn cpu_ns(&mut self) -> Option<u64> {
-        Some(0)
+        Some(self.worked_ns.load(Ordering::Relaxed))
     }
 
     fn run_queue_wait_ns(&mut self) -> Option<u64> {
-        Some(self.0.load(Ordering::Relaxed))
+        Some(self.waited_ns.load(Ordering::Relaxed))
     }
 }
 
