@@ -963,6 +963,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Counts the requests without a response at the end of the run.
     fn count_in_flight(&mut self, ended_ns: u64) {
+        self.end_silence_at(ended_ns);
         let Self { pool, recorder, .. } = self;
         let Some(recorder) = recorder else { return };
         for connection in &pool.connections {

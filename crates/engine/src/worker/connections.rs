@@ -317,8 +317,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
     pub(super) fn fail(&mut self, key: u32, kind: ErrorKind, at_ns: u64) {
-        if kind == ErrorKind::Timeout && self.breakdown.is_some() {
-            self.break_down_timed_out(key, at_ns);
+        if kind == ErrorKind::Timeout {
+            self.note_timed_out(key, at_ns);
         }
         let Self { pool, recorder, .. } = self;
         let Connection {
@@ -357,6 +357,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                         let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                         let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                         recorder.timed_out(age_ns, age_due_ns, labels(exchange));
+                        let own_ns = exchange.own_ns + exchange.queued_ns;
+                        recorder.own_share_of_unanswered(1, age_due_ns, own_ns);
                         recorder.timed_out_in_stream((exchange, &tokens), age_ns, age_due_ns);
                     }
                 }
@@ -366,6 +368,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.note_reconnect(at_ns);
         }
         self.reopen_later(key, at_ns);
+    }
+
+    /// The requests of a connection have timed out together.
+    fn note_timed_out(&mut self, key: u32, at_ns: u64) {
+        let exchanges = &self.pool.connections[key as usize].exchanges;
+        if let Some(oldest) = exchanges.oldest().copied() {
+            self.own_ns_of_unanswered(&oldest, at_ns);
+        }
+        if self.breakdown.is_some() {
+            self.break_down_timed_out(key, at_ns);
+        }
     }
 
     pub(super) fn note_reconnect(&mut self, at_ns: u64) {

@@ -253,6 +253,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         self.pool.outstanding -= 1;
         self.stall.settled_ns = at_ns;
+        let own_ns = match kind {
+            ErrorKind::Timeout => self.own_ns_of_unanswered(exchange, at_ns),
+            _ => 0,
+        };
         let recorder = self.recorder();
         recorder.left(1, at_ns);
         if kind == ErrorKind::Timeout {
@@ -266,7 +270,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                 let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                 recorder.timed_out(age_ns, age_due_ns, labels);
-                let own_ns = exchange.own_ns + exchange.queued_ns;
                 recorder.own_share_of_unanswered(1, age_due_ns, own_ns);
                 recorder.timed_out_in_stream((exchange, tokens), age_ns, age_due_ns);
             }

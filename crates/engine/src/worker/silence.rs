@@ -79,16 +79,51 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     #[cold]
     fn end_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
-        let mut pauses_ns = std::mem::take(&mut self.silence.pauses_ns);
-        if self.was_silent(arrived_ns.saturating_sub(exchange.sent_ns)) {
-            Silence::take_back(&pauses_ns, exchange);
-            for connection in &mut self.pool.connections {
-                let exchanges = &mut connection.exchanges;
-                exchanges.for_each_mut(|exchange| Silence::take_back(&pauses_ns, exchange));
-            }
+        let waited_ns = arrived_ns.saturating_sub(exchange.sent_ns);
+        if self.was_silent(waited_ns) {
+            Silence::take_back(&self.silence.pauses_ns, exchange);
+            self.take_back_in_flight();
         }
-        pauses_ns.clear();
-        self.silence.pauses_ns = pauses_ns;
+        self.silence.pauses_ns.clear();
+    }
+
+    /// Takes pauses back from all that is in flight.
+    fn take_back_in_flight(&mut self) {
+        let Self { pool, silence, .. } = self;
+        for connection in &mut pool.connections {
+            let exchanges = &mut connection.exchanges;
+            exchanges.for_each_mut(|exchange| Silence::take_back(&silence.pauses_ns, exchange));
+        }
+    }
+
+    /// This request timed out at `at_ns`. Returns how much of its age is the load generator's.
+    pub(super) fn own_ns_of_unanswered(&mut self, exchange: &Exchange, at_ns: u64) -> u64 {
+        let mut exchange = *exchange;
+        if let Some((_, first_ns)) = self.silence.pauses_ns.first()
+            && exchange.sent_ns >= *first_ns
+        {
+            self.end_silence(&mut exchange, at_ns);
+        }
+        exchange.own_ns + exchange.queued_ns
+    }
+
+    /// The run ended at this time. The server may have been silent since a pause.
+    pub(super) fn end_silence_at(&mut self, ended_ns: u64) {
+        let Some((_, first_ns)) = self.silence.pauses_ns.first().copied() else {
+            return;
+        };
+        let connections = self.pool.connections.iter();
+        let in_flight = connections.flat_map(|it| it.exchanges.iter());
+        let sent_ns = in_flight.map(|it| it.sent_ns).filter(|it| *it >= first_ns);
+        let unread_ns = self.pool.connections.iter().filter_map(|it| it.arrived_ns);
+        let Some(sent_ns) = sent_ns.min() else { return };
+        let heard_ns = unread_ns
+            .filter(|it| *it >= sent_ns)
+            .fold(ended_ns, u64::min);
+        if self.was_silent(heard_ns.saturating_sub(sent_ns)) {
+            self.take_back_in_flight();
+        }
+        self.silence.pauses_ns.clear();
     }
 
     fn was_silent(&self, waited_ns: u64) -> bool {

@@ -220,6 +220,47 @@ fn pauses_within_a_stall_are_no_part_of_it() {
     assert_corrected(&run, &undisturbed, 10.0, "50 of 100 ms");
 }
 
+/// A pause that ends soon after the server has frozen is not among these: when the server froze is
+/// not known, so what was due before that counts as the server's.
+#[test]
+fn what_waits_for_a_frozen_server_at_the_end_waits_for_it_whatever_the_pauses() {
+    let run = |pauses_ns, is_stopped| {
+        let mut simulation = simulation(pauses_ns).connections(1_000);
+        if is_stopped {
+            simulation = simulation.stopped();
+        }
+        simulation.settings.plan.pacing = poisson(400.0, 7);
+        simulation.run(server(1e6, false, (8_020 * MS, 11 * S)))
+    };
+    let undisturbed = run(Vec::new(), false);
+    let in_the_freeze = [(8_000, 8_500), (8_200, 8_700), (9_500, 10_500)]
+        .map(|(from_ms, to_ms)| ("once", vec![(from_ms * MS, to_ms * MS)]));
+    for (name, pauses_ns) in pauses().into_iter().chain(in_the_freeze) {
+        for is_stopped in [false, true] {
+            let run = run(pauses_ns.clone(), is_stopped);
+            let what = format!("{name} from {} ns, stopped {is_stopped}", pauses_ns[0].0);
+            assert_corrected(&run, &undisturbed, 1.0, &what);
+        }
+    }
+}
+
+#[test]
+fn requests_that_are_sent_late_and_time_out_are_late_by_the_load_generator() {
+    let run = |pauses_ns| {
+        let mut simulation = simulation(pauses_ns).connections(200).timeout(100 * MS);
+        simulation.settings.plan.pacing = poisson(400.0, 7);
+        simulation.run(HttpPeer::new(|request| match request.number % 5 {
+            0 => Reply::silence(),
+            _ => Reply::after(MS, OK),
+        }))
+    };
+    let undisturbed = run(Vec::new());
+    let [.., (name, half_of_the_time)] = pauses();
+    let run = run(half_of_the_time);
+    assert!(shown_ms_of(&run, 99.0) > 140.0);
+    assert_corrected(&run, &undisturbed, 1.0, name);
+}
+
 /// What else needs the CPU, by name, after the connections are open: all the time, or once.
 fn busy_neighbours() -> [(&'static str, Vec<(u64, u64)>); 4] {
     let in_turn = |length_ms: u64, every_ms: u64| {
