@@ -188,7 +188,7 @@ pub(crate) struct Worker<L, S: Session> {
     doubtful: Vec<(u32, AnsweredTimes)>,
     /// What waits in the event loop to be sent.
     queued: QueuedSends,
-    /// At a fixed rate: for how long requests are sent without reading responses.
+    /// For how long requests are sent without reading responses.
     stretch: Stretch,
     /// Pauses after which the server has not responded yet.
     silence: Silence,
@@ -278,6 +278,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .map(|_| Connection::new(S::new(&mut session_shared)))
             .collect();
         let writer_has_captures = writer.has_captures();
+        let stretch = Stretch::new(share.is_some());
         Ok(Self {
             io,
             session_shared,
@@ -336,7 +337,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ),
             doubtful: Vec::new(),
             queued: QueuedSends::default(),
-            stretch: Stretch::default(),
+            stretch,
             silence: Silence::default(),
             read_late: ReadLate::default(),
             opening: Opening::new(),
@@ -583,8 +584,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if !self.watch.continues() {
             self.doubtful.clear();
         }
+        let (per_turn, per_turn_after_stretch) = match self.is_paced() {
+            // Nothing more is sent then, so nothing waits for the end of the turn.
+            true => (COMPLETIONS_PER_PACED_TURN, COMPLETIONS_PER_TURN),
+            // Each completion may be followed by a request.
+            false => (COMPLETIONS_PER_TURN, 0),
+        };
+        let mut found_max = per_turn;
         let (mut taken, mut found) = (0, 0);
-        while self.may_take_more(found) {
+        while found < found_max {
             if taken % COMPLETIONS_PER_LOOK_AT_SENDS == COMPLETIONS_PER_LOOK_AT_SENDS - 1 {
                 let now_ns = self.io.now_ns();
                 self.submit_if_old(now_ns, Attribution::MIN_NS);
@@ -615,21 +623,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Err(StopReason::Over);
             }
             self.on_completion(completion)?;
+            if self.stretch.is_over() {
+                found_max = per_turn_after_stretch;
+            }
         }
         self.watch.leave(self.io.found());
         Ok(true)
-    }
-
-    /// Whether more is taken in this turn, after so many completions.
-    #[inline]
-    fn may_take_more(&self, taken: usize) -> bool {
-        match (self.is_paced(), self.stretch.is_over()) {
-            // Sends wait for the end of the turn.
-            (true, false) => taken < COMPLETIONS_PER_PACED_TURN,
-            // Each completion may be followed by a request.
-            (false, true) => taken == 0,
-            _ => taken < COMPLETIONS_PER_TURN,
-        }
     }
 
     /// A completion that the wait has found is taken at this time.

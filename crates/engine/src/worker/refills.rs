@@ -90,8 +90,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Lets the connections with free streams continue, if it is time. Those that come after a slow
-    /// script continue in the next turn.
+    /// Lets the connections with free streams continue, if it is time. What a slow script leaves is
+    /// sent in the next turn.
     pub(super) fn refill_due(&mut self, now_ns: u64) -> Result<(), StopReason> {
         if self.refills.due_ns > now_ns {
             return Ok(());
@@ -102,11 +102,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         while !self.stretch.is_over()
             && let Some(&key) = keys.get(done)
         {
-            done += 1;
-            self.pool.connections[key as usize].refills = false;
             // Read for each, because sending takes a while.
             let now_ns = self.io.now_ns();
             self.go_on_now(key, now_ns)?;
+            if self.stretch.is_over() && self.pool.has_room(key) {
+                // It has more to send.
+                break;
+            }
+            self.pool.connections[key as usize].refills = false;
+            done += 1;
         }
         keys.drain(..done);
         if !keys.is_empty() {

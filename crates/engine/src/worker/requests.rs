@@ -161,14 +161,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             Batches::FromSource if !S::SENDS_TEXT => {
                 let room = u64::from(connection.room(self.settings.pipeline, 1));
-                match room.min(allowed) as u32 {
-                    0 => Ok(()),
-                    // A jar and a trace note one exchange at a time.
-                    batches if self.cookies.is_some() || self.sends_traces() => {
-                        (0..batches).try_for_each(|_| self.send_from_source(key, 1, None))
-                    }
-                    batches => self.send_from_source(key, batches, None),
-                }
+                self.fill_from_source(key, room.min(allowed) as u32)
             }
             Batches::FromSource if connection.exchanges.outstanding() == 0 => {
                 self.send_from_source(key, self.settings.pipeline, None)
@@ -311,6 +304,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(())
     }
 
+    /// Sends so many requests of the source on the streams of a connection. If responses must be
+    /// read before that, the others follow later.
+    fn fill_from_source(&mut self, key: u32, requests: u32) -> Result<(), StopReason> {
+        // A jar and a trace note one exchange at a time.
+        let one_by_one = self.cookies.is_some() || self.sends_traces();
+        let mut left = requests;
+        while left > 0 && self.budget > 0 {
+            let together = match one_by_one {
+                true => 1,
+                false => left.min(self.stretch.room()),
+            };
+            self.send_from_source(key, together, None)?;
+            left -= together;
+            if left > 0 && self.stretch.is_over() {
+                let now_ns = self.io.now_ns();
+                self.refill_later(key, now_ns);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Gets this many batches from the source and sends them.
     pub(super) fn send_from_source(
         &mut self,
@@ -386,7 +401,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let time = self.watch.note_script(now_ns);
             script_ns = time.took_ns;
             self.opening.note_script(script_ns);
-            self.stretch.note_sent(now_ns);
+            let per_request_ns = script_ns / u64::from(batches.max(1));
+            self.stretch.note_script(now_ns, per_request_ns);
             if now_ns >= self.times.measure_ns {
                 self.recorder().script_took(time);
             }

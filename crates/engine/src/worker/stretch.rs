@@ -7,26 +7,56 @@
 
 use results::Attribution;
 
-/// What is read this late need not be attributed to the load generator.
-const STRETCH_NS: u64 = Attribution::MIN_NS;
+/// At a fixed rate. What is read this late need not be attributed to the load generator.
+const PACED_NS: u64 = Attribution::MIN_NS;
+
+/// In a closed loop, where it is known of each response that a turn leaves when it arrived.
+const CLOSED_NS: u64 = 10 * PACED_NS;
 
 /// The current stretch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stretch {
+    length_ns: u64,
     ends_ns: u64,
+    /// What the last request took the script. As long as that is not known, a whole stretch.
+    script_ns: u64,
     /// When a request was sent last: at a fixed rate, or after a script.
     sent_ns: u64,
 }
 
 impl Stretch {
+    pub(super) fn new(is_paced: bool) -> Self {
+        let length_ns = if is_paced { PACED_NS } else { CLOSED_NS };
+        Self {
+            length_ns,
+            ends_ns: 0,
+            script_ns: length_ns,
+            sent_ns: 0,
+        }
+    }
+
     #[inline]
     pub(super) fn begin(&mut self, now_ns: u64) {
-        self.ends_ns = now_ns.saturating_add(STRETCH_NS);
+        self.ends_ns = now_ns.saturating_add(self.length_ns);
     }
 
     #[inline]
     pub(super) fn note_sent(&mut self, sent_ns: u64) {
         self.sent_ns = sent_ns;
+    }
+
+    /// The script took this time for a request, until `now_ns`.
+    #[inline]
+    pub(super) fn note_script(&mut self, now_ns: u64, script_ns: u64) {
+        self.sent_ns = now_ns;
+        self.script_ns = script_ns;
+    }
+
+    /// How many requests of a script there is time for together.
+    #[inline]
+    pub(super) fn room(&self) -> u32 {
+        let room = self.length_ns / self.script_ns.max(1);
+        u32::try_from(room.max(1)).unwrap_or(u32::MAX)
     }
 
     /// Whether responses must be read before anything more is sent. There is at least one request

@@ -7,6 +7,7 @@ use crate::quic_server::{self, QuicServer};
 use crate::simulation::{GET, MS, OK, S, Simulation, US, waits_ns};
 use crate::truth::close;
 use engine::source::{Batch, RequestSource, SourceError};
+use eventloop::sim::{PeerEvent, PeerLogEntry};
 use results::Recording;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -245,4 +246,21 @@ fn what_waits_for_a_slow_script_in_a_closed_loop_is_late_by_the_load_generator()
             });
         }
     }
+}
+
+#[test]
+fn in_a_closed_loop_a_stream_does_not_wait_until_a_slow_script_has_made_requests_for_all() {
+    let load = Load {
+        protocol: Protocol::Http2(16),
+        connections: 1,
+        is_paced: false,
+        stall_ns: 0..0,
+    };
+    let server = Server::new(|_| multiplexed::Reply::After(5 * MS));
+    let (_, peer_log) = load.simulation(1_400 * US).run_multiplexed(16, server);
+    let arrived = |entry: &PeerLogEntry| matches!(entry.what, PeerEvent::Arrived(_));
+    let entries = peer_log.entries().into_iter().filter(arrived);
+    // The time of seven requests.
+    let early = entries.filter(|entry| entry.at_ns < 10 * MS).count();
+    assert!(early >= 7, "{early} arrivals");
 }
