@@ -602,9 +602,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Ok(taken > 0);
             };
             taken += 1;
-            if taken == 1 {
-                self.stretch.begin(completion.at_ns);
-            }
             // A completion ended the wait, not the deadline, or not alone. But if it is found long
             // after the wait should have ended, nothing was running in between.
             self.slept_until_ns = self
@@ -615,6 +612,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             if self.io.was_found(&completion.event) {
                 found += 1;
+                if found == 1 {
+                    self.stretch.begin(completion.at_ns);
+                }
                 self.note_found(completion.at_ns);
             }
             // Nothing seen after the end is counted.
@@ -623,7 +623,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Err(StopReason::Over);
             }
             self.on_completion(completion)?;
-            if self.stretch.is_over() {
+            // At least one is taken of what has arrived.
+            if found > 0 && self.stretch.is_over() {
                 found_max = per_turn_after_stretch;
             }
         }

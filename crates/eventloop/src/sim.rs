@@ -460,10 +460,11 @@ impl<P: Peer> World<P> {
             segment: None,
             delay_ns: None,
         };
-        match comes_first {
-            true => ready.push_front(completed),
-            false => ready.push_back(completed),
-        }
+        let before = match comes_first {
+            true => ready.iter().position(|it| is_arrival(&it.completion.event)),
+            false => None,
+        };
+        ready.insert(before.unwrap_or(ready.len()), completed);
     }
 
     /// Handles everything that is due at the current time of the clock.
@@ -628,7 +629,7 @@ impl<P: Peer> World<P> {
 
     /// The caller takes what a wait has found.
     fn take(&mut self, mut ready: Ready) -> Ready {
-        if self.options.reads_when_taken {
+        if self.options.reads_when_taken && is_arrival(&ready.completion.event) {
             let found_ns = std::mem::replace(&mut ready.completion.at_ns, self.clock_ns);
             let since_ns = self.clock_ns.saturating_sub(found_ns);
             ready.delay_ns = ready.delay_ns.map(|it| it.saturating_add(since_ns));

@@ -401,8 +401,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let time = self.watch.note_script(now_ns);
             script_ns = time.took_ns;
             self.opening.note_script(script_ns);
-            let per_request_ns = script_ns / u64::from(batches.max(1));
-            self.stretch.note_script(now_ns, per_request_ns);
+            self.stretch.note_script(now_ns, batches, script_ns);
             if now_ns >= self.times.measure_ns {
                 self.recorder().script_took(time);
             }

@@ -18,8 +18,9 @@ const CLOSED_NS: u64 = 10 * PACED_NS;
 pub(super) struct Stretch {
     length_ns: u64,
     ends_ns: u64,
-    /// What the last request took the script. As long as that is not known, a whole stretch.
-    script_ns: u64,
+    /// So many requests were made last, and so long the script took for them. As long as that is
+    /// not known, a whole stretch for one.
+    made: (u32, u64),
     /// When a request was sent last: at a fixed rate, or after a script.
     sent_ns: u64,
 }
@@ -30,7 +31,7 @@ impl Stretch {
         Self {
             length_ns,
             ends_ns: 0,
-            script_ns: length_ns,
+            made: (1, length_ns),
             sent_ns: 0,
         }
     }
@@ -45,17 +46,18 @@ impl Stretch {
         self.sent_ns = sent_ns;
     }
 
-    /// The script took this time for a request, until `now_ns`.
+    /// The script took this time for so many requests, until `now_ns`.
     #[inline]
-    pub(super) fn note_script(&mut self, now_ns: u64, script_ns: u64) {
+    pub(super) fn note_script(&mut self, now_ns: u64, requests: u32, script_ns: u64) {
         self.sent_ns = now_ns;
-        self.script_ns = script_ns;
+        self.made = (requests, script_ns);
     }
 
     /// How many requests of a script there is time for together.
     #[inline]
     pub(super) fn room(&self) -> u32 {
-        let room = self.length_ns / self.script_ns.max(1);
+        let (requests, script_ns) = self.made;
+        let room = self.length_ns * u64::from(requests) / script_ns.max(1);
         u32::try_from(room.max(1)).unwrap_or(u32::MAX)
     }
 

@@ -141,7 +141,7 @@ const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
 /// share of the requests above a percentile are right.
 const NEAR_RANK: f64 = 0.15;
 
-const CONNECTIONS: [u32; 3] = [8, 60, 400];
+const CONNECTIONS: [u32; 3] = [8, 100, 400];
 
 /// What the script needs for each request: less than the rate leaves, and more.
 const COSTS_NS: [u64; 2] = [30 * US, 1_400 * US];
