@@ -322,6 +322,36 @@ fn runs_of_several_files_with_other_options_are_never_averaged() {
 }
 
 #[test]
+fn requests_that_differ_only_in_secrets_are_no_repetitions_and_show_none() {
+    let report_of = |rate, path: &str| {
+        let url = format!("http://localhost:8080/{path}");
+        report(rate, WRK).replace("http://localhost:8080/", &url)
+    };
+    let of_token = |token: &str, rate| report_of(rate, &format!("?token={token}"));
+    let of_cookie = |cookie: &str, rate| {
+        let command = "$ wrk -t2 -c10 -H 'Cookie: session=";
+        format!(
+            "{command}{cookie}' http://localhost:8080/\n{}",
+            report_of(rate, "")
+        )
+    };
+    for text in [
+        of_token("abcdefgh12345678", 10_100) + &of_token("bbcdefgh12345678", 20_200),
+        of_cookie("abcdefgh12345678", 10_100) + &of_cookie("bbcdefgh12345678", 20_200),
+    ] {
+        assert_eq!(rows(&text), [[1], [2]], "{text}");
+        let read = Reading::of_bytes(text.as_bytes(), Path::new("notes.log")).unwrap();
+        let shown = format!("{:?}", read.notes)
+            + &read
+                .observations
+                .iter()
+                .map(|run| format!("{:?} {:?}", run.profile, run.target))
+                .collect::<String>();
+        assert!(!shown.contains("bcdefgh12345678"), "{shown}");
+    }
+}
+
+#[test]
 fn runs_that_text_keeps_apart_are_joined_by_the_parts_that_are_named() {
     let log = |order| {
         let text = log(order, "{}", "#{}");

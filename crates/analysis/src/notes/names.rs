@@ -211,10 +211,9 @@ fn load(run: &Run) -> Vec<LoadPart> {
         let shown = format!("{option}{count}");
         Some(LoadPart::other(option, &count.to_string(), &shown))
     };
-    let others = command.map(|command| hide_secrets(&command.others));
-    let others = others.map(|others| match others.as_str() {
+    let others = command.map(|command| match command.others.as_str() {
         "" => LoadPart::other(OTHERS, "none", ""),
-        others => LoadPart::other(OTHERS, others, others),
+        others => without_secrets(LoadPart::other(OTHERS, others, others)),
     });
     let prompt = command.and_then(|command| command.prompt.as_deref());
     let timeout = command.map(|command| command.value("T").unwrap_or(DEFAULT_TIMEOUT));
@@ -233,12 +232,21 @@ fn load(run: &Run) -> Vec<LoadPart> {
         prompt.map(|prompt| LoadPart::other(PROMPT, prompt, prompt)),
         of_plan(OptionName::TIMEOUT, timeout),
         of_plan(OptionName::SERVER, server.map(OptionValue::Text)),
-        of_plan(OptionName::PATH, path.map(OptionValue::Text)),
+        of_plan(OptionName::PATH, path.map(OptionValue::Text)).map(without_secrets),
         ended_early(run),
         tool(run).map(|tool| LoadPart::other("tool", tool, tool)),
         Some(text_above(&run.place)),
     ];
     parts.into_iter().flatten().collect()
+}
+
+/// The same part, shown without its secrets and compared with them.
+fn without_secrets(part: LoadPart) -> LoadPart {
+    LoadPart {
+        text: hide_secrets(&part.text),
+        option: hide_secrets(&part.option),
+        ..part
+    }
 }
 
 /// The planned duration, as people write it: `-d90s`.

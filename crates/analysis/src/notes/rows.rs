@@ -316,7 +316,8 @@ fn number(text: &str) -> Option<(f64, f64)> {
     let is_number = digits.starts_with(|c: char| c.is_ascii_digit())
         && digits
             .bytes()
-            .all(|b| b.is_ascii_digit() || b".,eE+-".contains(&b));
+            .all(|b| b.is_ascii_digit() || b".,eE+-".contains(&b))
+        && !decimals.contains(',');
     let value: f64 = digits
         .replace(',', "")
         .parse()
@@ -454,6 +455,7 @@ mod tests {
             ("| t | p99 |", "| a | 15 |"),
             ("| t | p99 (ms) |", "| a | fast |"),
             ("| t | requests/s |", "| a | 1.234.567 |"),
+            ("| t | requests/s |", "| a | 1.234,56 |"),
             ("| t | requests/s |", "| a | -5 |"),
             ("| t | requests/s |", "| a | 1e999 |"),
             ("| t | run | requests/s |", "| a | x | 5 |"),
