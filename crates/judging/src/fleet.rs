@@ -5,7 +5,7 @@ use results::{AgentOutcome, AgentResult, Finding, Recording, RunResult, Verdict,
 
 use crate::sentences::finding;
 use crate::verdict::disturbed_percentiles;
-use crate::warnings::about_numbers;
+use crate::warnings::{about_numbers, blames_server};
 
 /// The symptoms of at most this many agents are shown; more would hide what matters.
 const AGENTS_SHOWN_MAX: usize = 4;
@@ -175,6 +175,10 @@ fn about_agents(agents: &[&AgentResult], result: &RunResult) -> Vec<Warning> {
             }),
             _ => None,
         }));
+    }
+    let is_stuck = |warning: &Warning| matches!(warning, Warning::ScriptStuck { .. });
+    if found.iter().any(is_stuck) {
+        found.retain(|warning| !blames_server(warning));
     }
     found
 }

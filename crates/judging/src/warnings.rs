@@ -81,6 +81,20 @@ pub fn warnings(result: &RunResult) -> Vec<Warning> {
     }
 }
 
+/// Whether a warning says that the server, or a small number of connections, delayed requests. A
+/// thread whose script does not return neither sends nor reads, so that this is not known then.
+pub(crate) fn blames_server(warning: &Warning) -> bool {
+    matches!(
+        warning,
+        Warning::RateNotReached { .. }
+            | Warning::RateNotSustained { .. }
+            | Warning::WaitedForConnection { .. }
+            | Warning::ServerStalled { .. }
+            | Warning::OverdueInFlight { .. }
+            | Warning::LongInFlight { .. }
+    )
+}
+
 /// The warnings that follow from the totals alone, without those of so many connections.
 pub(crate) fn about_numbers(result: &RunResult, lost_connections: u64) -> Vec<Warning> {
     [

@@ -703,6 +703,23 @@ fn a_rate_is_missed_by_whoever_let_its_requests_wait() {
 }
 
 #[test]
+fn nothing_is_said_of_the_server_if_a_script_did_not_return() {
+    let mut result = quiet_at_a_rate();
+    send_only(&mut result, 15_000);
+    judging::judge(&mut result);
+    let said = |result: &RunResult, is_meant: fn(&Warning) -> bool| {
+        let mut warnings = result.warnings.iter();
+        warnings.any(|warning| is_meant(&warning.data))
+    };
+    let of_server: fn(&Warning) -> bool = |it| matches!(it, Warning::RateNotReached { .. });
+    assert!(said(&result, of_server), "{:?}", result.warnings);
+    judging::add_stuck_scripts(&mut result, vec![0]);
+    assert!(!said(&result, of_server), "{:?}", result.warnings);
+    let of_script: fn(&Warning) -> bool = |it| matches!(it, Warning::ScriptStuck { .. });
+    assert!(said(&result, of_script), "{:?}", result.warnings);
+}
+
+#[test]
 fn connects_that_failed_on_this_machine_limit_the_load() {
     for (kind, said, remedy) in [
         (

@@ -580,13 +580,7 @@ fn judged(mut result: RunResult, gave_up: Option<bool>, stuck_workers: Vec<u32>)
             is_refused,
         }));
     }
-    let stuck = stuck_workers.into_iter();
-    result.warnings.extend(stuck.map(|worker| {
-        finding(Warning::ScriptStuck {
-            worker,
-            agent: None,
-        })
-    }));
+    judging::add_stuck_scripts(&mut result, stuck_workers);
     result
 }
 

@@ -634,3 +634,29 @@ fn a_script_that_is_still_running_at_the_end_contradicts_nothing() {
     assert!(run.result.warnings.iter().any(is_stuck), "{}", run.story());
     assert_eq!((run.sent(), run.answered()), (4, 1), "{}", run.story());
 }
+
+#[test]
+fn a_script_that_does_not_return_is_not_the_servers_delay() {
+    let script = "local calls = 0
+        function request()
+            calls = calls + 1
+            while calls > 20 do end
+            return wrk.format('GET', '/')
+        end";
+    let site = site();
+    let run = load(&site).threads(1).connections(4).for_ms(1500);
+    let run = run.with(&["-R100"]).script(script).run();
+    let of_server = |warning: &&Finding<Warning>| {
+        matches!(
+            warning.data,
+            Warning::RateNotReached { .. }
+                | Warning::RateNotSustained { .. }
+                | Warning::ServerStalled { .. }
+                | Warning::WaitedForConnection { .. }
+        )
+    };
+    let is_stuck = |warning: &Finding<Warning>| matches!(warning.data, Warning::ScriptStuck { .. });
+    assert!(run.result.warnings.iter().any(is_stuck), "{}", run.story());
+    let blame = run.result.warnings.iter().find(of_server);
+    assert!(blame.is_none(), "{}", run.story());
+}
