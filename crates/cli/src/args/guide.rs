@@ -613,8 +613,8 @@ const EXIT_CODES: &[Row] = &[
     (
         1,
         &["compare"],
-        "invalid arguments, unreadable runs, or with --fail-on-regression too few runs to tell, or \
-         a side that failed its requests",
+        "invalid arguments, unreadable runs, or with --fail-on-regression or --fail-if too few \
+         runs to tell, or a side that failed its requests",
     ),
     (
         1,
@@ -644,7 +644,7 @@ const EXIT_CODES: &[Row] = &[
     (
         3,
         &["compare"],
-        "with --fail-on-regression: a regression was found",
+        "with --fail-on-regression or --fail-if: a regression was found",
     ),
     (
         3,
