@@ -199,8 +199,8 @@ impl PartSection {
     }
 }
 
-/// Where the section of a part stands on a page: between those that every page has. Sections of the
-/// same place are in the order of these variants.
+/// Where the section of a part stands on a page: between those that every page has. Each place has
+/// one section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Below the latency: what it consists of.
@@ -235,4 +235,18 @@ pub struct PartFinding {
     pub text: String,
     /// Its evidence, a line each.
     pub details: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_of_a_page_has_one_section() {
+        let mut places: Vec<Place> = Vec::new();
+        for section in ALL.iter().filter_map(|part| part.section.as_ref()) {
+            assert!(!places.contains(&section.place), "{}", section.id);
+            places.push(section.place);
+        }
+    }
 }
