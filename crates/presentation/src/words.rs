@@ -50,7 +50,7 @@ pub fn duration_ns(duration_ns: u64) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Throughput: `3.92 MiB/s`.
+/// Bytes per second with their unit: `3.92 MiB/s`.
 pub fn bytes_per_sec(per_sec: f64) -> String {
     format!("{}/s", bytes(per_sec))
 }

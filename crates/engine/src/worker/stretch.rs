@@ -13,7 +13,7 @@ const PACED_NS: u64 = Attribution::MIN_NS;
 /// In a closed loop, where it is known of each response that a turn leaves when it arrived.
 const CLOSED_NS: u64 = 10 * PACED_NS;
 
-/// The current stretch.
+/// The time in which a worker sends requests without reading responses.
 #[derive(Debug)]
 pub(super) struct Stretch {
     length_ns: u64,

@@ -39,7 +39,7 @@ pub(crate) trait Measurement: Default {
     /// Adds what another worker or machine has recorded.
     fn merge(&mut self, other: &Self);
 
-    /// Its histograms.
+    /// All histograms of the recording, which are packed before they are sent or saved.
     fn histograms_mut(&mut self) -> Vec<&mut Histogram>;
 }
 
@@ -118,7 +118,7 @@ parts! {
 /// What a part adds to metrics, texts and pages. All of it is data or makes data; whatever shows
 /// results renders it.
 pub struct PartView {
-    /// Its metrics.
+    /// Rows of the registry: the metrics that only this part has.
     pub(crate) metrics: &'static [Row],
     /// The times that it has distributions of.
     pub(crate) times: &'static [TimeRow],
@@ -169,7 +169,7 @@ pub struct PartSection {
     pub title: &'static str,
     /// How to read it, one or two sentences.
     pub lead: &'static str,
-    /// Where it stands.
+    /// Between which sections of every page the section stands.
     pub place: Place,
     /// Sentences of a group of runs with their evidence. The result is that of the page's only run.
     pub findings: fn(&Recording, Option<&RunResult>) -> Option<PartFinding>,
@@ -221,7 +221,7 @@ pub enum Place {
 pub enum PartTable {
     /// Of the merged recording of each group of runs, and of how long these were measured.
     OfGroups(fn(&Recording, Duration) -> TableBlock),
-    /// Of each run.
+    /// A table of each run; several runs are joined to one table.
     OfRuns(fn(&RunResult) -> TableBlock),
     /// Of the only run of a page.
     OfSingleRun(fn(&RunResult) -> TableBlock),
