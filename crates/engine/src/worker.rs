@@ -584,11 +584,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if !self.watch.continues() {
             self.doubtful.clear();
         }
-        let (per_turn, per_turn_after_stretch) = match self.is_paced() {
+        let (per_turn, per_turn_after_stretch) = if self.is_paced() {
             // Nothing more is sent then, so nothing waits for the end of the turn.
-            true => (COMPLETIONS_PER_PACED_TURN, COMPLETIONS_PER_TURN),
+            (COMPLETIONS_PER_PACED_TURN, COMPLETIONS_PER_TURN)
+        } else {
             // Each completion may be followed by a request.
-            false => (COMPLETIONS_PER_TURN, 0),
+            (COMPLETIONS_PER_TURN, 0)
         };
         let mut found_max = per_turn;
         let (mut taken, mut found) = (0, 0);

@@ -460,9 +460,10 @@ impl<P: Peer> World<P> {
             segment: None,
             delay_ns: None,
         };
-        let before = match comes_first {
-            true => ready.iter().position(|it| is_arrival(&it.completion.event)),
-            false => None,
+        let before = if comes_first {
+            ready.iter().position(|it| is_arrival(&it.completion.event))
+        } else {
+            None
         };
         ready.insert(before.unwrap_or(ready.len()), completed);
     }

@@ -571,12 +571,15 @@ pub fn names_by_topic() -> Vec<(&'static str, Vec<(String, String)>)> {
         (Needs::REQUESTS, "error_refused".to_owned()),
         (Needs::RESPONSES, "status_200".to_owned()),
     ];
-    let watched = TELEMETRY
-        .iter()
-        .map(|name| match name.starts_with("sockets_") {
-            true => (Needs::SOCKETS, (*name).to_owned()),
-            false => (Needs::COUNTER, (*name).to_owned()),
-        });
+    let watched = TELEMETRY.iter().map(|name| {
+        let is_of_sockets = name.starts_with("sockets_");
+        let needs = if is_of_sockets {
+            Needs::SOCKETS
+        } else {
+            Needs::COUNTER
+        };
+        (needs, (*name).to_owned())
+    });
     let all = of_rows
         .chain(times)
         .chain(rates)

@@ -268,10 +268,12 @@ fn tool(run: &Run) -> Option<&str> {
         return None;
     }
     let of_command = run.command().map(|command| command.tool.as_str());
-    match run.report.values.contains_key("latency_min_us") {
-        _ if run.report.is_of_wrk2 => Some("wrk2"),
-        true => Some("wrk-cmm"),
-        false => of_command.or(Some("wrk")),
+    if run.report.is_of_wrk2 {
+        Some("wrk2")
+    } else if run.report.values.contains_key("latency_min_us") {
+        Some("wrk-cmm")
+    } else {
+        of_command.or(Some("wrk"))
     }
 }
 

@@ -189,9 +189,11 @@ impl Report {
             line.starts_with("Thread calibration:") || line.contains("(HdrHistogram");
         self.has_header |= line.starts_with(HEADER);
         if let Some(kind) = line.strip_prefix(DISTRIBUTION) {
-            self.distribution = Some(match kind.contains("Uncorrected") {
-                true => "service_time",
-                false => "latency",
+            let is_uncorrected = kind.contains("Uncorrected");
+            self.distribution = Some(if is_uncorrected {
+                "service_time"
+            } else {
+                "latency"
             });
             return true;
         }

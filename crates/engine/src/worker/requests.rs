@@ -311,9 +311,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let one_by_one = self.cookies.is_some() || self.sends_traces();
         let mut left = requests;
         while left > 0 && self.budget > 0 {
-            let together = match one_by_one {
-                true => 1,
-                false => left.min(self.stretch.room()),
+            let together = if one_by_one {
+                1
+            } else {
+                left.min(self.stretch.room())
             };
             self.send_from_source(key, together, None)?;
             left -= together;

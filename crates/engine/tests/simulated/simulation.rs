@@ -29,9 +29,10 @@ pub(crate) const LAST_OK: &[u8] =
 
 /// How long what arrives at this time waits for the end of a stall.
 pub(crate) fn waits_ns(stall_ns: &Range<u64>, arrived_ns: u64) -> u64 {
-    match stall_ns.contains(&arrived_ns) {
-        true => stall_ns.end - arrived_ns,
-        false => 0,
+    if stall_ns.contains(&arrived_ns) {
+        stall_ns.end - arrived_ns
+    } else {
+        0
     }
 }
 
