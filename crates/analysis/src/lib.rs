@@ -29,7 +29,7 @@ pub use load_part::LoadPart;
 pub use observation::{Form, Observation, Origin, TrialFacts};
 pub use order::{distinct, grouped};
 pub use places::{ALL_PLACES, by_common_place, by_place};
-pub use read::{FILE_FACTOR, ReadError, Reading, paths_of, read};
+pub use read::{FILE_FACTOR, ReadError, Reading, paths_of};
 pub use repetitions::unlike_loads;
 pub use request_names::{NAME_FACTOR, by_request_name, of_request_name, request_names};
 pub use searches::{SearchRun, SearchSummary};

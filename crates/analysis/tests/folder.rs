@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use analysis::{Reading, read};
+use analysis::Reading;
 use results::file::{save_experiment, save_trial};
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Order, Setting, Trial, TrialOutcome};
 use testkit::Folder;
@@ -279,29 +279,30 @@ fn a_log_that_contradicts_its_object_is_not_used() {
 #[test]
 fn a_folder_without_runs_is_refused_with_a_hint() {
     let folder = Folder::new();
-    let message = read(folder.path()).unwrap_err().to_string();
+    let refusal = |path: &Path| Reading::of_path(path).unwrap_err().to_string();
+    let message = refusal(folder.path());
     assert!(message.contains("no runs in it (expected"), "{message}");
     folder.file_with("inner/experiment.json", "{}");
-    let message = read(folder.path()).unwrap_err().to_string();
+    let message = refusal(folder.path());
     assert!(message.contains("but a sweep: give "), "{message}");
-    let message = read(&folder.join("inner")).unwrap_err().to_string();
+    let message = refusal(&folder.join("inner"));
     assert!(message.contains("not a sweep"), "{message}");
-    let message = read(Path::new("/nonexistent/x")).unwrap_err().to_string();
+    let message = refusal(Path::new("/nonexistent/x"));
     assert!(
         message.starts_with("cannot read /nonexistent/x: No such file"),
         "{message}"
     );
     folder.file_with("x.json", "{\"a\": 1}");
-    let message = read(&folder.join("x.json")).unwrap_err().to_string();
+    let message = refusal(&folder.join("x.json"));
     assert!(
         message.contains("neither a result of wrkbench nor of json.lua"),
         "{message}"
     );
     folder.file_with("good.txt", LOG);
-    let message = read(folder.path()).unwrap_err().to_string();
+    let problems = reading_of(&folder).problems;
     assert!(
-        message.contains("x.json"),
-        "what is missing is not passed over: {message}"
+        problems[0].contains("x.json"),
+        "what is missing is not passed over: {problems:?}"
     );
     assert_eq!(reading_of(&folder).observations.len(), 1);
 }

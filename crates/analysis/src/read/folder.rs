@@ -1,5 +1,6 @@
 //! Folders of sweeps, and folders of files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,7 +12,7 @@ use super::{ReadError, Reading, file_name, labels, not_understood, read_file, sa
 use results::metric;
 
 use crate::notes::regex;
-use crate::repetitions::{drop_copies, renumber_duplicates};
+use crate::repetitions::{drop_copies, limited, renumber_duplicates};
 use crate::searches::searches_of;
 use crate::{Form, Observation};
 
@@ -45,16 +46,13 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
         load_experiment(&read_file(&path)?).map_err(|error| ReadError::Damaged { path, error })?;
     let mut reading = Reading::default();
     for path in files_of(&folder.join(TRIALS_FOLDER))? {
-        if path.extension().is_none_or(|end| end != "json") {
+        if !ends_in(&path, "json") {
             continue;
         }
         let trial = read_file(&path).and_then(|document| saved::read_trial(&document, &path));
-        match trial {
+        match trial.or_else(|error| damaged_trial(&experiment, &path, &error).ok_or(error)) {
             Ok(observation) => reading.observations.push(observation),
-            Err(error) => match damaged_trial(&experiment, &path, &error) {
-                Some(observation) => reading.observations.push(observation),
-                None => reading.problems.push(error.to_string()),
-            },
+            Err(error) => reading.problems.push(error.to_string()),
         }
     }
     reading.observations.sort_by_key(|observation| {
@@ -68,10 +66,8 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
     // A repeated baseline has several runs in a round.
     renumber_duplicates(&mut reading.observations);
     if reading.observations.is_empty() && reading.problems.is_empty() {
-        return Err(not_understood(
-            folder,
-            "a sweep of which no trial has ended yet",
-        ));
+        let reason = "a sweep of which no trial has ended yet";
+        return Err(not_understood(folder, reason));
     }
     let planned = experiment.cells.len() * experiment.rounds as usize;
     let there = reading.observations.len();
@@ -111,7 +107,8 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     reading.notes.extend(left_over(&files));
     let mut parts: Vec<(&PathBuf, Vec<Observation>)> = Vec::new();
     for path in &files {
-        if is_log_of_a_document(path) {
+        // buffertest saves each run twice: its output as `.log`, and the object in it as `.json`.
+        if ends_in(path, "log") && path.with_extension("json").is_file() {
             continue;
         }
         let part = Reading::of_path(path).map(|part| completed_by_log(part, path));
@@ -121,7 +118,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
                 reading.has_skipped_lines |= part.has_skipped_lines;
                 parts.push((path, part.observations));
             }
-            Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {
+            Err(error @ ReadError::NotUnderstood { .. }) if !ends_in(path, "json") => {
                 reading.notes.push(format!("{error}, skipped"));
             }
             Err(ReadError::Derived { path }) => reading.notes.push(derived(&path)),
@@ -158,24 +155,28 @@ fn derived(path: &Path) -> String {
 /// A file older than the newest one by more than this is from an earlier session.
 const LEFT_OVER: Duration = Duration::from_secs(24 * 3600);
 
-/// A note on runs that an earlier session may have left: buffertest clears only part of its folder.
-fn left_over(files: &[PathBuf]) -> Option<String> {
-    let runs = files.iter();
-    let runs = runs.filter(|path| file_name::settings_and_run(path).is_some());
-    let written = runs.filter_map(|path| Some((path, written(path)?)));
-    let written: Vec<(&PathBuf, SystemTime)> = written.collect();
-    let newest = written.iter().map(|(_, time)| *time).max()?;
-    let is_old = |time: SystemTime| newest.duration_since(time).is_ok_and(|age| age > LEFT_OVER);
-    let mut old = written.iter().filter(|(_, time)| is_old(*time));
-    let (first, _) = old.next()?;
-    let others = match old.count() {
-        0 => String::new(),
-        others => format!(" and {others} more"),
+/// Notes on runs that an earlier session may have left: buffertest clears only part of its folder.
+fn left_over(files: &[PathBuf]) -> Vec<String> {
+    let mut times = BTreeMap::new();
+    for path in files
+        .iter()
+        .filter(|path| file_name::settings_and_run(path).is_some())
+    {
+        times.extend(written(path).map(|time| (path, time)));
+    }
+    let Some(newest) = times.values().max().copied() else {
+        return Vec::new();
     };
-    Some(format!(
-        "{}{others}: more than a day older than the newest run, from an earlier session?",
-        first.display()
-    ))
+    times.retain(|_, time| {
+        newest
+            .duration_since(*time)
+            .is_ok_and(|age| age > LEFT_OVER)
+    });
+    let note = "more than a day older than the newest run, from an earlier session?";
+    let notes = times
+        .keys()
+        .map(|path| format!("{}: {note}", path.display()));
+    limited(notes.collect(), "more files are that old")
 }
 
 fn written(path: &Path) -> Option<SystemTime> {
@@ -185,10 +186,8 @@ fn written(path: &Path) -> Option<SystemTime> {
 /// The reason why a folder has no runs, with a hint where they may be.
 fn no_runs(folder: &Path) -> String {
     let inside = fs::read_dir(folder).into_iter().flatten().flatten();
-    let sweep = inside
-        .map(|entry| entry.path())
-        .find(|path| path.join(EXPERIMENT_FILE).exists());
-    match sweep {
+    let mut inside = inside.map(|entry| entry.path());
+    match inside.find(|path| path.join(EXPERIMENT_FILE).exists()) {
         Some(sweep) => format!("no runs in it, but a sweep: give {}", sweep.display()),
         None => "no runs in it (expected a sweep, results of wrkbench, or what wrk, wrk2 or \
              wrk-cmm print)"
@@ -204,24 +203,18 @@ fn is_looked_into(path: &Path) -> bool {
         && end.is_none_or(|end| ENDS.contains(&end.as_ref()))
 }
 
-fn is_document(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "json")
-}
-
-/// buffertest saves each run twice: its output as `.log`, and the object in it as `.json`.
-fn is_log_of_a_document(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "log") && path.with_extension("json").is_file()
+fn ends_in(path: &Path, end: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == end)
 }
 
 /// Adds what only the log of a run has: errors, statuses, the phases of a request.
 fn completed_by_log(mut part: Reading, path: &Path) -> Reading {
     let log = path.with_extension("log");
-    let is_there = is_document(path) && log.is_file();
-    let of_log = is_there.then(|| Reading::of_path(&log).map(|log| log.observations));
-    let ([run], Some(Ok([logged]))) = (
-        part.observations.as_mut_slice(),
-        of_log.as_ref().map(|log| log.as_deref()),
-    ) else {
+    if !ends_in(path, "json") || !log.is_file() {
+        return part;
+    }
+    let of_log = Reading::of_path(&log).unwrap_or_default().observations;
+    let ([run], [logged]) = (part.observations.as_mut_slice(), of_log.as_slice()) else {
         return part;
     };
     let requests = |run: &Observation| run.values.get(metric::REQUESTS).copied();

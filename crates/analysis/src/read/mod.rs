@@ -53,12 +53,6 @@ pub enum ReadError {
         /// The path of the file.
         path: PathBuf,
     },
-    /// A part of a folder could not be read, so the rest is incomplete.
-    #[error("{problem}")]
-    Incomplete {
-        /// The first part that could not be read, and why.
-        problem: String,
-    },
 }
 
 /// The runs of files, with notes and problems.
@@ -91,19 +85,6 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 const NO_RUN: &str =
     "no run in it (expected a result of wrkbench, or what wrk, wrk2 or wrk-cmm print)";
 
-/// Reads every run of a file or folder: the folder of a sweep, a folder of results, a saved result,
-/// buffertest's files, or reports as text. Failed runs are included, with the reason.
-///
-/// # Errors
-/// If a part cannot be read, or if there are no runs.
-pub fn read(path: &Path) -> Result<Vec<Observation>, ReadError> {
-    let reading = Reading::join(vec![(path.to_owned(), Reading::of_path(path)?)]);
-    match reading.problems.into_iter().next() {
-        Some(problem) => Err(ReadError::Incomplete { problem }),
-        None => Ok(reading.observations),
-    }
-}
-
 impl Reading {
     /// Whether runs belong to an experiment that was looked at after every round, and could end
     /// after any.
@@ -112,7 +93,9 @@ impl Reading {
         self.experiments.iter().any(|it| it.stopping.is_some())
     }
 
-    /// Reads every run of a file or folder, with notes and problems.
+    /// Reads every run of a file or folder, with notes and problems: the folder of a sweep, a
+    /// folder of results, a saved result, buffertest's files, or reports as text. Failed runs are
+    /// included, with the reason.
     ///
     /// # Errors
     /// If nothing can be read, or if there are no runs.
@@ -121,10 +104,7 @@ impl Reading {
         if metadata.is_dir() {
             return folder::read(path);
         }
-        if path
-            .file_name()
-            .is_some_and(|name| name == folder::EXPERIMENT_FILE)
-        {
+        if path.ends_with(folder::EXPERIMENT_FILE) {
             let folder = path.parent().filter(|folder| *folder != Path::new(""));
             return folder::read(folder.unwrap_or_else(|| Path::new(".")));
         }
@@ -156,7 +136,7 @@ impl Reading {
         };
         let mut reading = match read {
             // A file of buffertest's is a run, and it may be empty or damaged.
-            Err(error) if name.is_some() => Self::from(Observation {
+            Err(error) if name.is_some() => alone(Observation {
                 source: path.display().to_string(),
                 run: 1,
                 failure: Some(error.reason()),
@@ -200,12 +180,11 @@ impl Reading {
     }
 }
 
-impl From<Observation> for Reading {
-    fn from(observation: Observation) -> Self {
-        Self {
-            observations: vec![observation],
-            ..Self::default()
-        }
+/// What was read of a single run.
+fn alone(run: Observation) -> Reading {
+    Reading {
+        observations: vec![run],
+        ..Reading::default()
     }
 }
 
@@ -241,30 +220,32 @@ fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
             "JSON, but neither a result of wrkbench nor of json.lua",
         )),
     }
-    .map(Reading::from)
+    .map(alone)
 }
 
-/// Decodes UTF-16 with a byte order mark, else UTF-8. Invalid sequences become replacement
-/// characters.
+/// Decodes UTF-16 with a byte order mark, else UTF-8, or else Latin-1, in which different bytes are
+/// different text.
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
-    let utf_16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
-        let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
-        Cow::from(String::from_utf16_lossy(&units.collect::<Vec<_>>()))
+    let utf_16 = |unit: fn([u8; 2]) -> u16| {
+        let units = bytes[2..].chunks_exact(2);
+        let units: Vec<u16> = units.map(|pair| unit([pair[0], pair[1]])).collect();
+        Cow::from(String::from_utf16_lossy(&units))
     };
     match bytes {
-        [0xff, 0xfe, rest @ ..] => utf_16(rest, u16::from_le_bytes),
-        [0xfe, 0xff, rest @ ..] => utf_16(rest, u16::from_be_bytes),
+        [0xff, 0xfe, ..] => utf_16(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => utf_16(u16::from_be_bytes),
         // Some editors write a byte order mark before UTF-8 as well.
-        [0xef, 0xbb, 0xbf, rest @ ..] | rest => String::from_utf8_lossy(rest),
+        [0xef, 0xbb, 0xbf, rest @ ..] | rest => match std::str::from_utf8(rest) {
+            Ok(text) => Cow::from(text),
+            Err(_) => Cow::from(rest.iter().copied().map(char::from).collect::<String>()),
+        },
     }
 }
 
 fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
     let (values, _) = notes::first_object(text.trim_start()).map_err(|error| {
-        not_understood(
-            path,
-            &format!("not the object of json.lua: {}", error.reason),
-        )
+        let reason = format!("not the object of json.lua: {}", error.reason);
+        not_understood(path, &reason)
     })?;
     let nothing = values.get(results::metric::REQUESTS) == Some(&0.0);
     Ok(Observation {
@@ -280,8 +261,10 @@ fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
 fn of_text(text: &str, path: &Path) -> Result<Reading, ReadError> {
     let mut reading = notes::read(text, &path.display().to_string());
     if reading.observations.is_empty() {
-        let skipped = reading.notes.first();
-        let skipped = skipped.map(|note| format!("no run in it: {note}"));
+        let skipped = reading
+            .notes
+            .first()
+            .map(|note| format!("no run in it: {note}"));
         return Err(not_understood(path, skipped.as_deref().unwrap_or(NO_RUN)));
     }
     for note in &mut reading.notes {

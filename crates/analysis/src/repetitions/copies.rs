@@ -39,7 +39,6 @@ struct Figures<'r> {
     /// The form and the position among all runs: the smaller one of two copies is the original.
     order: (Form, usize),
     rate: f64,
-    requests: Option<f64>,
     times: [Option<f64>; TIMES.len()],
 }
 
@@ -60,10 +59,8 @@ pub(crate) fn drop_copies<'a>(
             original.is_none()
         });
     }
-    limited(
-        notes,
-        "more runs were given several times, and counted once",
-    )
+    let more = "more runs were given several times, and counted once";
+    limited(notes, more)
 }
 
 /// For each copy, by its position, the source of its original.
@@ -101,7 +98,6 @@ impl<'r> Figures<'r> {
             order: (run.form, at),
             // Zero may have a sign, and then other bits.
             rate: rate.abs(),
-            requests: run.value(metric::REQUESTS),
             times: TIMES.map(|name| run.value(name)),
         })
     }
@@ -109,13 +105,12 @@ impl<'r> Figures<'r> {
     /// Whether two runs of about the same rate are one.
     fn is_copy_of(&self, other: &Self) -> bool {
         let (form, other_form) = (self.run.form, other.run.form);
+        let requests = || [self, other].map(|it| it.run.value(metric::REQUESTS));
         if form != other_form {
-            let requests = self.requests.zip(other.requests);
             let is_whole = form == Form::Object || other_form == Form::Object;
-            return requests.is_none_or(|(a, b)| a == b)
-                && self.times_agree(other, |a, b| {
-                    (a - b).abs() <= rounding_us(a.max(b), is_whole)
-                });
+            let agree = |a: f64, b: f64| (a - b).abs() <= rounding_us(a.max(b), is_whole);
+            return self.times_agree(other, agree)
+                && matches!(requests(), [one, other] if one.zip(other).is_none_or(|(a, b)| a == b));
         }
         // Nothing is rounded anew in the same form, so all figures must be the same. Rows of tables
         // often have round figures, which are the same by chance.
@@ -125,25 +120,22 @@ impl<'r> Figures<'r> {
             one.is_same_cell(other) && (one.run == other.run || file(one) != file(other))
         };
         self.rate == other.rate
-            && self.requests == other.requests
             && self.times_agree(other, |a, b| a == b)
+            && matches!(requests(), [one, other] if one == other)
             && started(self.run) == started(other.run)
             && (form != Form::Table || is_same_row())
     }
 
     /// Whether all times that both have agree, and whether these are enough.
     fn times_agree(&self, other: &Self, agree: impl Fn(f64, f64) -> bool) -> bool {
-        let mut same = 0;
-        for (a, b) in self.times.iter().zip(other.times) {
-            if let Some((a, b)) = a.zip(b) {
-                if !agree(a, b) {
-                    return false;
-                }
-                same += 1;
-            }
-        }
-        let is_telling = self.rate >= TELLING_RATE;
-        same >= if is_telling { 1 } else { TIMES_MIN }
+        let both = self.times.iter().zip(other.times);
+        let mut both = both.filter_map(|(a, b)| a.zip(b));
+        let enough = if self.rate >= TELLING_RATE {
+            1
+        } else {
+            TIMES_MIN
+        };
+        both.clone().count() >= enough && both.all(|(a, b)| agree(a, b))
     }
 }
 

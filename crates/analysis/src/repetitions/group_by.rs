@@ -61,14 +61,11 @@ fn grouped(runs: usize, rows: usize) -> String {
 /// there are; `None` if there are none.
 pub(crate) fn repetitions(observations: &mut [Observation]) -> Option<String> {
     let (mut runs, mut rows) = (0, 0);
-    for cell in by_cell(observations) {
-        let is_of_text = |run: &Observation| {
+    for mut cell in by_cell(observations) {
+        cell.retain(|run| {
+            let run = &observations[*run];
             run.form != Form::Saved && run.failure.is_none() && run.cell.is_none()
-        };
-        let cell = cell
-            .into_iter()
-            .filter(|run| is_of_text(&observations[*run]));
-        let cell: Vec<usize> = cell.collect();
+        });
         let [first, others @ ..] = cell.as_slice() else {
             continue;
         };
@@ -87,11 +84,10 @@ pub(crate) fn repetitions(observations: &mut [Observation]) -> Option<String> {
 
 /// How many runs only the text above them keeps apart, in one line; `None` if there are none.
 pub(crate) fn apart(observations: &[Observation]) -> Option<String> {
-    let is_of_text = |run: &&Observation| {
-        let mut settings = run.settings.iter();
-        settings.any(|setting| setting.factor == TEXT)
-    };
-    let runs = observations.iter().filter(is_of_text).count();
+    let named_by_text = observations
+        .iter()
+        .filter(|run| run.level_of(TEXT).is_some());
+    let runs = named_by_text.count();
     let verb = if runs == 1 { "run is" } else { "runs are" };
     (runs > 0).then(|| {
         format!(

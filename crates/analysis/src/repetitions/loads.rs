@@ -120,21 +120,21 @@ fn options(loads: &[DistinctLoad]) -> Vec<String> {
     let others = loads.iter();
     let differing = others.flat_map(|load| differences(&loads[0].parts, &load.parts));
     let differing: BTreeSet<&'static str> = differing.map(|(one, _)| one.label).collect();
-    let own_options = |load: &DistinctLoad| {
+    let mut seen = BTreeSet::new();
+    let own_options = |(number, load): (usize, &DistinctLoad)| {
         let parts = differing.iter().filter_map(|what| load.parts.get(what));
         let options = parts.map(|part| part.option.as_str());
         let options: Vec<&str> = options.filter(|option| !option.is_empty()).collect();
-        options.join(" ")
-    };
-    let mut options: Vec<String> = loads.iter().map(own_options).collect();
-    let mut seen = BTreeSet::new();
-    for (number, option) in (1..).zip(&mut options) {
+        let options = options.join(" ");
         // Long values are shortened, and may then look the same.
-        if !seen.insert(option.clone()) {
-            *option = format!("{option} (load {number})");
+        let is_new = seen.insert(options.clone());
+        if is_new {
+            options
+        } else {
+            format!("{options} (load {number})")
         }
-    }
-    options
+    };
+    (1..).zip(loads).map(own_options).collect()
 }
 
 /// The differences between two loads in words: `timeout 2s / 5s`.
