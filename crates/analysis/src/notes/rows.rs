@@ -1,11 +1,16 @@
 //! Rows of tables as runs: published tables, and the ones that `table` writes.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex_lite::Regex;
 
 use crate::observation::Form;
 use results::{Metric, Setting, metric};
 
 use crate::Observation;
+
+use super::lines::regex;
 
 /// A table with more columns is something else.
 const COLUMNS_MAX: usize = 500;
@@ -15,7 +20,19 @@ const COLUMNS_MAX: usize = 500;
 pub(super) struct Columns {
     kinds: Vec<Kind>,
     titles: Vec<String>,
+    pub(super) separator: char,
 }
+
+/// The last columns of the CSV that `table` writes.
+const OWN_LAST: [&str; 3] = ["failure", "source", "lower_bounds"];
+
+/// The number of a run in its column: `2`, `#2`, `run 2`, `2/3`, `2 of 3`.
+static NUMBER_OF_RUN: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?i)^(?:run|round)?\s*#?(\d+)(?:(?:/|\s+of\s+)\d+)?$"));
+
+/// The name of a counter of the kernel.
+static COUNTER: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^(?:(?:softnet|stat)\.[a-z_]+|[A-Z]\w+\.[A-Z]\w+)$"));
 
 /// What a column contains.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +61,13 @@ pub(super) enum Row {
     NotUnderstood(String),
 }
 
+impl Row {
+    /// Whether it is a run with figures.
+    pub(super) fn is_measured(&self) -> bool {
+        matches!(self, Self::Run(run) if !run.values.is_empty())
+    }
+}
+
 /// A row as a table prints it, which may be an average of others.
 #[derive(Debug, Default)]
 pub(super) struct Average {
@@ -55,7 +79,7 @@ pub(super) struct Average {
 
 impl Columns {
     /// Reads the titles; `None` if the table does not contain runs.
-    pub(super) fn of(titles: &[String]) -> Option<Self> {
+    pub(super) fn of(titles: &[String], separator: char) -> Option<Self> {
         if titles.len() < 2 || titles.len() > COLUMNS_MAX {
             return None;
         }
@@ -63,23 +87,36 @@ impl Columns {
         let plain: Vec<String> = titles.iter().map(|title| title.to_lowercase()).collect();
         // In our own tables, the columns before `run` name the run.
         let run_at = plain.iter().position(|title| title == "run");
+        // Tables that people write may have such columns, with another meaning.
+        let is_own = run_at.is_some() && plain.ends_with(&OWN_LAST.map(str::to_owned));
+        let has_before = |at: usize| plain[..at].iter().any(|title| is_target(title));
         let kind = |(at, title): (usize, &String)| match title.as_str() {
             "run" | "round" => Kind::Run,
             "failure" => Kind::Failure,
             "profile" => Kind::Profile,
-            "target" | "server" | "url" | "host" | "framework" => Kind::Target,
+            title if is_target(title) && !has_before(at) => Kind::Target,
             // The names of the rows often have no title.
             "" if at == 0 => Kind::Target,
-            // Tables that people write may have columns of these names, with another meaning.
-            "source" | "position" if run_at.is_some() => Kind::Ignored,
-            "lower_bounds" => Kind::LowerBounds,
+            "source" if is_own => Kind::Ignored,
+            "lower_bounds" if is_own => Kind::LowerBounds,
             _ if run_at.is_some_and(|run| at < run) => Kind::Setting,
+            _ if COUNTER.is_match(&titles[at]) => Kind::Measured(titles[at].clone(), Some(1.0)),
             title => kind_of_title(title),
         };
         let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
         let is_measured =
             |kind: &Kind| matches!(kind, Kind::Measured(name, _) if is_measured(name));
-        (kinds.iter().any(is_measured)).then_some(Self { kinds, titles })
+        (kinds.iter().any(is_measured)).then_some(Self {
+            kinds,
+            titles,
+            separator,
+        })
+    }
+
+    /// The cells of a line below the titles; none if it has none, or is a comment.
+    pub(super) fn cells(&self, line: &str) -> Vec<String> {
+        let cells = cells(line, self.separator).filter(|_| !line.starts_with("# "));
+        cells.unwrap_or_default()
     }
 
     /// The run that a row stands for, with the columns that name it and those that are metrics.
@@ -112,16 +149,17 @@ impl Columns {
         let named = || Some(text.to_owned()).filter(|text| !text.is_empty());
         match self.kinds.get(at)? {
             Kind::Ignored => {}
-            Kind::Failure => run.failure = named(),
+            // A number counts failures.
+            Kind::Failure if number(text).is_none() => run.failure = named(),
             Kind::Profile => run.profile = named(),
             Kind::Target => run.target = named(),
-            Kind::Setting => run.settings.extend(named().map(|level| Setting {
+            Kind::Setting | Kind::Failure => run.settings.extend(named().map(|level| Setting {
                 factor: self.titles[at].clone(),
                 level,
             })),
             Kind::Run => {
-                let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
-                run.run = digits.parse().ok().filter(|run| *run > 0)?;
+                let number = NUMBER_OF_RUN.captures(text)?;
+                run.run = number[1].parse().ok().filter(|run| *run > 0)?;
             }
             Kind::LowerBounds => {
                 let names = text.split_whitespace().map(str::to_owned);
@@ -256,7 +294,7 @@ fn kind_of_title(title: &str) -> Kind {
     let is_of_script = title.ends_with("% latency") && !title.starts_with("avg");
     match latency(words) {
         Some(name) => Kind::Measured(name, unit.or_else(|| is_of_script.then_some(1.0))),
-        None if metric::is_telemetry(title) => own(title),
+        None if title.starts_with("sockets_") => own(title),
         None => Kind::Setting,
     }
 }
@@ -278,6 +316,11 @@ fn latency(words: &str) -> Option<String> {
     }
 }
 
+/// Whether a title is that of the names of targets.
+fn is_target(title: &str) -> bool {
+    ["target", "server", "url", "host", "framework"].contains(&title)
+}
+
 fn is_measured(name: &str) -> bool {
     name == metric::REQUESTS
         || name == metric::REQUESTS_PER_SEC
@@ -287,8 +330,13 @@ fn is_measured(name: &str) -> bool {
 
 /// The text of a cell without Markdown's escapes and emphasis.
 fn unescaped(cell: &str) -> String {
+    let mut cell = cell.trim();
+    for mark in ["**", "*", "`"] {
+        let plain = cell.strip_prefix(mark).and_then(|it| it.strip_suffix(mark));
+        cell = plain.map_or(cell, str::trim);
+    }
     let mut text = String::with_capacity(cell.len());
-    let mut chars = cell.trim_matches(['*', '`', ' ', '\t']).chars().peekable();
+    let mut chars = cell.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\\' => text.push(chars.next_if(char::is_ascii_punctuation).unwrap_or(c)),
@@ -386,7 +434,7 @@ mod tests {
     use super::*;
 
     fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
-        let columns = Columns::of(&markdown_cells(titles))?;
+        let columns = Columns::of(&markdown_cells(titles), '|')?;
         match columns.row(&markdown_cells(row)) {
             Row::Run(run) => Some(run.values.into_iter().collect()),
             _ => None,
@@ -468,7 +516,10 @@ mod tests {
             "|",
             "| \"state\": 1 | |",
         ] {
-            assert!(Columns::of(&markdown_cells(titles)).is_none(), "{titles}");
+            assert!(
+                Columns::of(&markdown_cells(titles), '|').is_none(),
+                "{titles}"
+            );
         }
     }
 

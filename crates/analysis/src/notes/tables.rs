@@ -6,6 +6,7 @@ use results::Setting;
 
 use super::path::Path;
 use super::rows::{self, Average, Columns, Row};
+use crate::repetitions::limited;
 use crate::{Observation, Origin};
 
 /// Limit on the length of a line of a table.
@@ -17,37 +18,30 @@ const AVERAGES_MAX: usize = 200;
 /// Averages of more rows are not compared with them, which would take long.
 const ROWS_OF_AVERAGE_MAX: usize = 1_000;
 
-/// Limit on notes about averages.
-const NOTES_MAX: usize = 20;
-
 /// The setting whose levels are the headings above several tables.
 const TABLE: &str = "table";
 
 /// The tables of a text, as far as they have been read.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    /// The table that the next line may continue.
-    open: Option<Table>,
+    /// The last table, with its name.
+    last: Option<(Columns, Origin)>,
+    /// Whether the next line may continue the last table.
+    is_open: bool,
     /// The line above, which may have the titles of a table, with its number.
     above: Option<(usize, String)>,
     /// The names of the tables so far.
-    names: Vec<Origin>,
-    /// Lines of the rows, the tables that they are in, and their runs.
-    pub(super) rows: Vec<(usize, usize, Observation)>,
+    names: BTreeSet<String>,
+    /// Lines of the rows, and their runs with the names of their tables.
+    pub(super) rows: Vec<(usize, Observation)>,
     /// The same of averages that the text has.
-    averages: Vec<(usize, usize, Average)>,
-}
-
-#[derive(Debug)]
-struct Table {
-    columns: Columns,
-    separator: char,
+    averages: Vec<(usize, Average)>,
 }
 
 impl Tables {
     /// Nothing continues the table.
     pub(super) fn end(&mut self) {
-        (self.open, self.above) = (None, None);
+        (self.is_open, self.above) = (false, None);
     }
 
     /// Handles a line, with notes on rows that are skipped; `false` if it belongs to no table.
@@ -62,129 +56,138 @@ impl Tables {
             self.end();
             return false;
         }
-        let is_begun = self.open.is_none();
-        if is_begun && let Some((titles, table)) = self.begun(line) {
-            path.above = None;
-            let place = path.begin_report();
-            let title = place.titles.last().map(|title| title.words.clone());
-            let name = title.or_else(|| Some(place.texts().last()?.text.clone()));
-            let is_known = |name: &String| self.names.iter().any(|it| it.value == *name);
-            let name = match name {
-                Some(name) if is_known(&name) => format!("{name} (line {titles})"),
-                name => name.unwrap_or_else(|| format!("line {titles}")),
-            };
-            self.names
-                .push(Origin::new(TABLE, name, format!("line {titles}")));
-            self.open = Some(table);
+        if let Some((titles, columns)) = self.begun(line) {
+            // Below another table, the line of the titles looked like a row of that table.
+            notes.pop_if(|note| note.starts_with(&format!("line {titles}:")));
+            self.last = Some((columns, self.name(titles, path)));
+            self.is_open = true;
             if rows::is_markdown_rule(line) {
                 return true;
             }
         }
         self.above = Some((number, line.to_owned()));
-        let Some(table) = self.open.take() else {
+        let Some((columns, _)) = &self.last else {
             return false;
         };
-        let cells = rows::cells(line, table.separator);
-        let row = cells.filter(|cells| cells.len() == table.columns.len());
-        if let Some(cells) = &row {
+        let cells = columns.cells(line);
+        let (count, titles) = (cells.len(), columns.len());
+        let (is_row, problem) = if count == titles && self.is_open {
             self.above = None;
-            notes.extend(self.add_row(number, table, cells));
-        }
-        row.is_some()
+            (true, self.add_row(number, &cells))
+        } else if self.is_open && count > 0 && (columns.separator != ',' || !line.contains(", ")) {
+            (true, Some(format!("{count} cells below {titles} titles")))
+        } else {
+            // Other text may look like a row as well.
+            let is_row = count == titles && columns.row(&cells).is_measured();
+            self.is_open = false;
+            (
+                false,
+                is_row.then(|| "a row below the end of its table".to_owned()),
+            )
+        };
+        notes.extend(problem.map(|problem| format!("line {number}: {problem}, skipped")));
+        is_row
     }
 
-    /// The table whose titles are in the line above, with the number of that line.
-    fn begun(&self, line: &str) -> Option<(usize, Table)> {
-        let (number, above) = self.above.as_ref()?;
-        if rows::is_markdown_rule(line) {
-            let separator = '|';
-            let titles = rows::cells(above, separator)?;
-            let columns = Columns::of(&titles)?;
-            let is_long_enough = rows::cells(line, separator)?.len() == titles.len();
-            return is_long_enough.then_some((*number, Table { columns, separator }));
-        }
-        if !line.contains(|c: char| c.is_ascii_digit()) {
-            return None;
-        }
-        [',', '\t'].into_iter().find_map(|separator| {
-            let titles = rows::cells(above, separator)?;
-            let cells = rows::cells(line, separator).filter(|it| it.len() == titles.len())?;
-            let columns = Columns::of(&titles)?;
+    /// The name of a table with its titles in this line.
+    fn name(&mut self, titles: usize, path: &mut Path) -> Origin {
+        path.above = None;
+        let place = path.begin_report();
+        let title = place.titles.last().map(|title| title.words.clone());
+        let name = title.or_else(|| Some(place.texts().last()?.text.clone()));
+        let line = format!("line {titles}");
+        let name = match name {
+            Some(name) if !self.names.insert(name.clone()) => format!("{name} ({line})"),
+            name => name.unwrap_or_else(|| line.clone()),
+        };
+        Origin::new(TABLE, name, line)
+    }
+
+    /// The columns of the table whose titles are in the line above, with the number of that line.
+    fn begun(&self, line: &str) -> Option<(usize, Columns)> {
+        let is_rule = rows::is_markdown_rule(line);
+        let may_be_row = is_rule || line.contains(|c: char| c.is_ascii_digit());
+        let (number, above) = self.above.as_ref().filter(|_| may_be_row)?;
+        let separators: &[char] = if is_rule { &['|'] } else { &[',', '\t'] };
+        separators.iter().find_map(|separator| {
+            let titles = rows::cells(above, *separator)?;
+            let cells = rows::cells(line, *separator).filter(|it| it.len() == titles.len())?;
+            let columns = Columns::of(&titles, *separator)?;
             // Other lines with commas are prose.
-            let is_row = || matches!(columns.row(&cells), Row::Run(_));
-            let is_table = titles.iter().any(|title| results::Metric::is_name(title)) || is_row();
-            is_table.then_some((*number, Table { columns, separator }))
+            let is_table = is_rule
+                || titles.iter().any(|title| results::Metric::is_name(title))
+                || columns.row(&cells).is_measured();
+            is_table.then_some((*number, columns))
         })
     }
 
-    /// Adds a row. Returns a note if it is skipped.
-    fn add_row(&mut self, number: usize, table: Table, cells: &[String]) -> Option<String> {
-        let index = self.names.len().saturating_sub(1);
-        let row = table.columns.row(cells);
-        self.open = Some(table);
-        let problem = match row {
+    /// Adds a row. Returns why it is skipped, if it is.
+    fn add_row(&mut self, number: usize, cells: &[String]) -> Option<String> {
+        let (columns, table) = self.last.as_ref()?;
+        match columns.row(cells) {
             Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
-                "a row without figures".to_owned()
+                return Some("a row without figures".to_owned());
             }
             Row::Run(mut run) => {
-                run.origins.push(self.names[index].clone());
-                self.rows.push((number, index, *run));
-                return None;
+                run.origins.push(table.clone());
+                self.rows.push((number, *run));
             }
-            Row::Average(average) => {
-                self.averages.push((number, index, *average));
+            Row::Average(mut average) => {
+                average.run.origins.push(table.clone());
+                self.averages.push((number, *average));
                 self.averages.truncate(AVERAGES_MAX);
-                return None;
             }
-            Row::Spread => return None,
-            Row::NotUnderstood(column) => format!("the column {column:?} is not understood"),
-        };
-        Some(format!("line {number}: {problem}, skipped"))
+            Row::Spread => {}
+            Row::NotUnderstood(column) => {
+                return Some(format!("the column {column:?} is not understood"));
+            }
+        }
+        None
     }
 
     /// Averages that do not follow from their rows, one note each.
     pub(super) fn wrong_averages(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let mut known = BTreeSet::new();
-        for (line, table, average) in &self.averages {
-            let is_of = |run: &Observation| average.run.is_same_cell(run) && run.failure.is_none();
-            let rows = self.rows.iter().filter(|(_, _, run)| is_of(run));
-            let (mut rows, others): (Vec<_>, Vec<_>) = rows.partition(|(_, of, _)| of == table);
+        for (line, average) in &self.averages {
+            let is_of = |run: &&Observation| average.run.is_same_cell(run) && run.failure.is_none();
+            let rows = self.rows.iter().map(|(_, run)| run).filter(is_of);
+            let is_own = |run: &&Observation| table_of(run) == table_of(&average.run);
+            let (mut rows, others): (Vec<_>, Vec<_>) = rows.partition(is_own);
             if rows.is_empty() {
                 // Averages may have a table of their own, and the rows may be there twice.
                 let key = |run: &Observation| format!("{} {:?}", run.run, run.values);
                 let mut copies = BTreeSet::new();
                 let others = others.into_iter();
-                rows = others
-                    .filter(|(_, _, run)| copies.insert(key(run)))
-                    .collect();
+                rows = others.filter(|run| copies.insert(key(run))).collect();
             }
             if rows.len() > ROWS_OF_AVERAGE_MAX {
                 continue;
             }
-            let rows: Vec<&Observation> = rows.into_iter().map(|(_, _, run)| run).collect();
             if let Some(what) = average.contradiction(&rows)
                 && known.insert(format!("{:?} {what}", average.run.settings))
-                && notes.len() < NOTES_MAX
             {
                 notes.push(format!("line {line}: {what}"));
             }
         }
-        notes
+        limited(notes, "more averages are wrong")
     }
+}
+
+/// The name of the table that a row is in.
+fn table_of(run: &Observation) -> Option<&str> {
+    let table = run.origins.iter().find(|origin| origin.part == TABLE);
+    table.map(|table| table.value.as_str())
 }
 
 /// Adds the names of tables to the names of their rows if rows of several tables are there.
 pub(super) fn name_tables(observations: &mut [Observation]) {
-    let table = |run: &Observation| {
-        let of_table = run.origins.iter().find(|origin| origin.part == TABLE);
-        of_table.map(|origin| origin.value.clone())
-    };
-    let used: BTreeSet<String> = observations.iter().filter_map(table).collect();
+    let used: BTreeSet<&str> = observations.iter().filter_map(table_of).collect();
+    let is_one_of_several = used.len() > 1;
     for run in observations {
-        match table(run).filter(|_| used.len() > 1) {
+        match table_of(run).filter(|_| is_one_of_several) {
             Some(level) => {
-                let factor = TABLE.to_owned();
+                let (factor, level) = (TABLE.to_owned(), level.to_owned());
                 run.settings.insert(0, Setting { factor, level });
             }
             None => run.origins.retain(|origin| origin.part != TABLE),
