@@ -27,14 +27,17 @@ impl LoadPart {
         }
     }
 
-    /// Something that no plan has, such as the tool that made the run. `option` distinguishes the
-    /// names of loads; it may be empty.
+    /// Something that no plan has, such as the tool that made the run; an empty text is `none` in
+    /// words. `option` distinguishes the names of loads; it may be empty.
     #[must_use]
     pub fn other(label: &'static str, text: &str, option: &str) -> Self {
         Self {
             label,
             value: OptionValue::Text(text.to_owned()),
-            text: text.to_owned(),
+            text: Some(text)
+                .filter(|text| !text.is_empty())
+                .unwrap_or("none")
+                .to_owned(),
             option: option.to_owned(),
             is_part_of_url: false,
         }

@@ -398,3 +398,108 @@ fn runs_that_are_grouped_by_their_names_still_need_the_same_load() {
     let profiles: Vec<_> = profiles.flatten().collect();
     assert_eq!(profiles, ["-t2 -c10 wrk", "-t2 -c10 wrk2"]);
 }
+
+/// Notes with two variants, each measured once. `{}` is the name of the variant.
+fn two_variants(form: &str) -> String {
+    let of = |variant: usize| {
+        let text = form.replace("{}", ["a", "b"][variant - 1]);
+        text.replace("REPORT\n", &report(variant * 10_000 + 100, WRK))
+    };
+    of(1) + &of(2)
+}
+
+#[test]
+fn whatever_tells_two_variants_apart_keeps_their_runs_apart() {
+    const OPTIONS: &str = "-t2 -c10 http://localhost:8080/";
+    for form in [
+        "```{}\nREPORT\n```\n".to_owned(),
+        "~~~ {} ~~~\nREPORT\n".to_owned(),
+        "wrkbench: {}\nREPORT\n".to_owned(),
+        "wrkbench: {} with the patch\nREPORT\n".to_owned(),
+        "Running {} test @ 10:00\nREPORT\n".to_owned(),
+        "Latency Distribution {}\nREPORT\n".to_owned(),
+        "Requests/sec: {}\nREPORT\n".to_owned(),
+        "{}: REPORT\n".to_owned(),
+        "me@{}:~$ sysctl -w net.core.somaxconn=128\nREPORT\n".to_owned(),
+        "[client]\nsize = {}\n[server]\nsize = 1\nREPORT\n".to_owned(),
+        "\u{feff}{}\n\u{feff}REPORT\n".to_owned(),
+        format!("$ /opt/{{}}/wrk {OPTIONS}\nREPORT\n"),
+        format!("$ wrk -R$RATE_{{}} {OPTIONS}\nREPORT\n"),
+        "$ wrk -t2 -c10 -H 'X: {}' http://$HOST/\nREPORT\n".to_owned(),
+        "$ wrk -t2 -c10 -H 'X: {}' http://other/\nREPORT\n".to_owned(),
+        "$ wrkbench serve --name {} -t2\nREPORT\n".to_owned(),
+    ] {
+        let text = two_variants(&form);
+        assert_eq!(rows(&text), [[1], [2]], "{text}");
+    }
+    let url = |url: &str| two_variants("REPORT\n").replace("http://localhost:8080/", url);
+    let one = url("http://localhost:8080/");
+    for (from, to) in [
+        ("//localhost", "//user@localhost"),
+        ("8080/", "8080/a\nlong-name"),
+    ] {
+        let (first, second) = one.split_at(one.len() / 2);
+        let text = format!("{first}{}", second.replace(from, to));
+        assert_eq!(rows(&text), [[1], [2]], "{text}");
+    }
+}
+
+#[test]
+fn runs_without_a_command_are_apart_from_those_with_other_options() {
+    let text = two_variants("REPORT\n");
+    let (first, second) = text.split_at(text.len() / 2);
+    let command = "$ wrk -t2 -c10 -T5s http://localhost:8080/";
+    let text = format!("{first}{command}\n{second}");
+    assert_eq!(rows(&text), [[1], [2]], "{text}");
+}
+
+#[test]
+fn different_bytes_that_are_not_utf_8_are_different_names() {
+    let text = two_variants("caf{}\nREPORT\n");
+    let bytes = text.replace("cafa", "caf\u{1}").replace("cafb", "caf\u{2}");
+    let bytes = bytes.bytes().map(|byte| match byte {
+        1 => 0xe8,
+        2 => 0xe9,
+        byte => byte,
+    });
+    let bytes: Vec<u8> = bytes.collect();
+    let read = Reading::of_bytes(&bytes, Path::new("bench.log")).unwrap();
+    let names = read.observations.iter().map(|run| run.level_of("text"));
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        [Some("caf\u{e8}"), Some("caf\u{e9}")]
+    );
+}
+
+#[test]
+fn a_number_below_the_last_one_begins_another_group() {
+    let run = |number: usize, variant: usize| {
+        let report = report(variant * 10_000 + 100 * number, WRK);
+        format!("Run {number}\n{report}")
+    };
+    let text = format!("Run 1\nno answer\n{}{}{}", run(2, 1), run(1, 2), run(2, 2));
+    assert_eq!(rows(&text), [vec![1], vec![2, 2]], "{text}");
+}
+
+#[test]
+fn passes_with_a_table_between_their_runs_or_of_very_many_lines_are_not_united() {
+    let pass = |between: &str| {
+        let pass = |from: usize| {
+            let first = report(from * 10_000 + 100, WRK);
+            let second = report((from + 1) * 10_000 + 100, WRK);
+            format!(
+                "old\n{first}{}new\n{second}",
+                between.replace("{}", &from.to_string())
+            )
+        };
+        pass(1) + &pass(3)
+    };
+    assert_eq!(rows(&pass("")), [[1, 3], [2, 4]], "the passes repeat");
+    let lines: String = (0..300).map(|line| format!("line {line}\n")).collect();
+    for between in [
+        "{}\n| target | rps |\n|---|---|\n\n",
+        &format!("{{}}\n{lines}"),
+    ] {
+        assert_eq!(rows(&pass(between)), [[1], [2], [3], [4]], "{between}");
+    }
+}

@@ -343,6 +343,7 @@ fn hostile_texts_are_read_quickly_and_without_a_panic() {
     let bars = "|".repeat(200_000);
     let table = format!("a,requests\n{}", "b,5\n".repeat(20_000));
     let wide = format!("{}\n|--|\n", "| requests ".repeat(50_000));
+    let empty_tables = "| target | rps |\n|---|---|\n\n".repeat(50_000);
     let stamps = "12:00:00 ".repeat(200_000);
     let escapes = "\u{1b}]".repeat(200_000);
     let continued = "x \\\n".repeat(200_000);
@@ -361,6 +362,7 @@ fn hostile_texts_are_read_quickly_and_without_a_panic() {
         bars,
         table,
         wide,
+        empty_tables,
         stamps,
         escapes,
         continued,

@@ -10,9 +10,10 @@ use regex_lite::Regex;
 use super::lines::regex;
 
 /// What a terminal does not show: control sequences (ECMA-48: `ESC [ ... letter`, `ESC ] ... BEL`,
-/// `ESC` with one character), and backspaces.
+/// `ESC` with one character), and byte order marks, which are within a text that is made of several
+/// files.
 static CONTROL: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"\x1b\[[^@-~]*.?|\x1b\][^\x07\\]*.?|\x1b[()]?.?|\x08"));
+    LazyLock::new(|| regex(r"\x1b\[[^@-~]*.?|\x1b\][^\x07\\]*.?|\x1b[()]?.?|\u{feff}"));
 
 /// Marks of quotes, and `12:00:00`, `2024-05-01T12:00:00.123Z` or `[2024/05/01 12:00:00,123]`.
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
@@ -23,18 +24,27 @@ static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
 /// A text without control sequences, and without `> ` and times at the start of lines. Every line
 /// is in its place.
 pub(super) fn cleaned(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    for (at, line) in text.split('\n').enumerate() {
-        if at > 0 {
-            cleaned.push('\n');
-        }
+    let lines = text.split('\n').map(|line| {
         let line = CONTROL.replace_all(line, "");
         let line = line.trim_end_matches('\r');
         // What was written last is seen.
         let seen = line.rsplit('\r').next().unwrap_or(line);
-        cleaned.push_str(&PREFIX.replace(seen, ""));
+        PREFIX.replace(&corrected(seen), "").into_owned()
+    });
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+/// A line in which each backspace took the character before it away.
+fn corrected(line: &str) -> String {
+    let mut corrected = String::with_capacity(line.len());
+    for c in line.chars() {
+        if c == '\u{8}' {
+            corrected.pop();
+        } else {
+            corrected.push(c);
+        }
     }
-    cleaned
+    corrected
 }
 
 #[cfg(test)]
@@ -89,6 +99,10 @@ mod tests {
         assert_eq!(
             cleaned("10 %\r50 %\rRequests/sec: 1.00\r\n"),
             "Requests/sec: 1.00\n"
+        );
+        assert_eq!(
+            cleaned("-R1000\u{8}\u{1b}[K\u{8} \u{8}\u{8}\u{8}2000\n\u{8}a\u{feff}b"),
+            "-R2000\nab"
         );
     }
 }

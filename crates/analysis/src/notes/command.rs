@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use plan::units::parse_count;
+use plan::find_option;
+use plan::units::{parse_count, parse_time};
 use regex_lite::Regex;
 
 use super::lines::regex;
@@ -17,10 +18,11 @@ pub(super) struct Command {
     values: BTreeMap<String, String>,
     /// The argument that contains `://`.
     pub(super) url: Option<String>,
-    /// Everything else that may matter: `-H 'Accept-Encoding: gzip'`, `taskset -c 0`.
+    /// Everything else that may matter: `-H 'Accept-Encoding: gzip'`, `taskset -c 0`, the folder of
+    /// the program, and what is not understood, such as `-R$RATE`.
     pub(super) others: String,
-    /// The prompt without its end, which may name a machine.
-    pub(super) prompt: Option<String>,
+    /// The prompt without its end, which may name a machine; may be empty.
+    pub(super) prompt: String,
     /// Where its output goes, and other commands on its line.
     pub(super) output: String,
 }
@@ -30,26 +32,20 @@ pub(super) struct Command {
 static TOOL: LazyLock<Regex> = LazyLock::new(|| {
     let variable = r"\w[\w./-]*=(?:'[^']*'|\S)+";
     let program = r"sudo|time|exec|env|nohup|nice|taskset|numactl|-[cn]|[\d,-]+";
-    let tool = r"(?:\S*/)?(?P<tool>wrk|wrk2|wrk-cmm|wrkbench)\s+(?P<arguments>.*?)[`\s]*$";
+    let tool = r"(?:\./|(?P<folder>\S*/))?(?P<tool>wrk|wrk2|wrk-cmm|wrkbench)\s+";
+    // `wrkbench serve` and the other commands make no run.
+    let arguments = r"(?P<arguments>(?:localhost\b|\S*[^a-z\s]).*?)[`\s]*$";
     let prompt = r"^(?:(?P<prompt>.*?)[$#>%]\s)??[`\s]*";
     regex(&format!(
-        r"{prompt}(?P<wrappers>(?:(?:{program}|{variable})\s+)*){tool}"
+        r"{prompt}(?P<wrappers>(?:(?:{program}|{variable})\s+)*){tool}{arguments}"
     ))
 });
 
-/// Options of the tools with values: short and long names.
-const LONG_NAMES: [(&str, &str); 7] = [
-    ("t", "threads"),
-    ("c", "connections"),
-    ("d", "duration"),
-    ("R", "rate"),
-    ("s", "script"),
-    ("T", "timeout"),
-    ("H", "header"),
-];
-
 /// Options of the tools that only change what is printed.
 const OUTPUT_OPTIONS: [&str; 6] = ["latency", "L", "U", "u_latency", "breakout", "percentiles"];
+
+/// What may name a machine, as a setting and as a part of a load.
+pub(super) const PROMPT: &str = "prompt";
 
 /// Limit on the words of a command line.
 const WORDS_MAX: usize = 200;
@@ -68,22 +64,23 @@ pub(super) fn tool(line: &str) -> Option<Command> {
     let (words, after) = words.split_at(end.unwrap_or(words.len()));
     let is_option = |word: &&&str| word.starts_with('-') || word.contains("://");
     words.iter().find(is_option)?;
-    let wrappers = found["wrappers"].split_whitespace().map(str::to_owned);
-    let mut command = Command::of(wrappers.collect(), words);
+    let wrappers = found["wrappers"].split_whitespace();
+    let wrappers = wrappers.chain(found.name("folder").map(|folder| folder.as_str()));
+    let mut command = Command::of(wrappers.map(str::to_owned).collect(), words);
     command.tool = found["tool"].to_owned();
     command.output.push_str(&after.join(" "));
     let prompt = found.name("prompt").map(|prompt| prompt.as_str().trim());
-    command.prompt = prompt.filter(|it| !it.is_empty()).map(str::to_owned);
+    command.prompt = prompt.unwrap_or_default().to_owned();
     Some(command)
 }
 
-/// What follows a prompt: `$ `, `root@host:~# `, `[me@host dir]$ `.
-pub(super) fn after_prompt(line: &str) -> Option<&str> {
+/// A prompt without its end, and what follows it: `$ `, `root@host:~# `, `[me@host dir]$ `.
+pub(super) fn after_prompt(line: &str) -> Option<(&str, &str)> {
     let ends = ["$ ", "# ", "% "].into_iter();
     let at = ends.filter_map(|end| line.find(end)).min()?;
     let (prompt, rest) = line.split_at(at);
     let is_prompt = prompt.contains(['@', '~']) && prompt.split(' ').count() < 4;
-    (is_prompt || line.starts_with("$ ")).then(|| rest[2..].trim())
+    (is_prompt || line.starts_with("$ ")).then(|| (prompt, rest[2..].trim()))
 }
 
 impl Command {
@@ -92,7 +89,7 @@ impl Command {
         let mut words = words.iter().map(|word| word.trim_end_matches(';'));
         while let Some(word) = words.next() {
             let Some((name, attached)) = option(word) else {
-                if word.contains("://") && command.url.is_none() {
+                if word.contains("://") && !word.contains('$') && command.url.is_none() {
                     command.url = Some(word.to_owned());
                 } else {
                     others.push(word.to_owned());
@@ -100,9 +97,8 @@ impl Command {
                 continue;
             };
             let mut value = || attached.or_else(|| words.next()).map(str::to_owned);
-            let mut short = LONG_NAMES.iter().filter(|(_, long)| *long == name);
-            let name = short.next().map_or(name, |(short, _)| short);
-            match name {
+            let short = find_option(name).and_then(|spec| spec.short);
+            match short.map_or_else(|| name.to_owned(), String::from).as_str() {
                 // The arguments of a script.
                 "" => {
                     others.push(word.to_owned());
@@ -110,11 +106,14 @@ impl Command {
                 }
                 "json" => command.output.extend(value()),
                 "H" => others.extend(value().map(|header| format!("-H {header:?}"))),
-                "s" => others.extend(value().map(|script| format!("-s {script}"))),
-                "t" | "c" | "d" | "R" | "T" => {
-                    command
-                        .values
-                        .extend(value().map(|value| (name.to_owned(), value)));
+                "s" | "script" => others.extend(value().map(|script| format!("-s {script}"))),
+                name @ ("t" | "c" | "d" | "R" | "T") => {
+                    let value = value().unwrap_or_default();
+                    if parse_count(&value).is_ok() || parse_time(&value).is_ok() {
+                        command.values.insert(name.to_owned(), value);
+                    } else {
+                        others.push(format!("-{name}{value}"));
+                    }
                 }
                 name if OUTPUT_OPTIONS.contains(&name) => {}
                 _ => others.push(word.to_owned()),
@@ -202,6 +201,9 @@ mod tests {
             ("A=1 taskset -c 0-3 wrk -c1 http://h/", "A=1 taskset -c 0-3"),
             ("wrk -c1 http://h/ -- --big 1", "-- --big 1"),
             ("wrk -c1 http://h/ # cold", "# cold"),
+            ("/opt/a/wrk -c1 http://h/", "/opt/a/"),
+            ("./wrk -c1 http://h/", ""),
+            ("wrk2 -c1 -R$LOW http://$HOST/", "-R$LOW http://$HOST/"),
             (
                 "wrk2 -R9 --script x.lua http://h/ -- -t9",
                 "-s x.lua -- -t9",
@@ -216,9 +218,8 @@ mod tests {
         );
         assert_eq!(output("wrkbench -c1 --json a.json http://h/"), "a.json");
         let prompt = |line: &str| tool(line).unwrap().prompt;
-        assert_eq!(prompt("$ wrk -c1 http://h/"), None);
-        let of_host = prompt("[me@one wrk]$ ./wrk -c1 http://h/");
-        assert_eq!(of_host.as_deref(), Some("[me@one wrk]"));
+        assert_eq!(prompt("$ wrk -c1 http://h/"), "");
+        assert_eq!(prompt("[me@one wrk]$ ./wrk -c1 http://h/"), "[me@one wrk]");
     }
 
     #[test]
@@ -231,6 +232,7 @@ mod tests {
             "",
             "$ ",
             "wrk",
+            "wrkbench serve --delay 5ms --listen http://localhost/",
             "ab -n 1000 http://localhost/",
         ] {
             assert_eq!(tool(line), None, "{line:?}");

@@ -61,11 +61,6 @@ static SETTING: LazyLock<Regex> =
 static SETTING_COMMAND: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^(?:sudo )?(?:sysctl -w |export )?"));
 
-/// Whether a line ends an unfinished report, because no line of a report looks like it.
-pub(super) fn is_outside_of_reports(line: &str) -> bool {
-    command::tool(line).is_some() || heading(line, false).is_some()
-}
-
 /// The level and the title of a heading on one line. In a block of code, `# x` is a comment.
 pub(super) fn heading(line: &str, is_in_code: bool) -> Option<(u8, &str)> {
     let found = HEADING.captures(line)?;
@@ -82,20 +77,21 @@ fn is_title(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= TITLE_MAX_CHARS
 }
 
-/// Whether a line begins or ends a block of code.
-pub(super) fn is_fence(line: &str) -> bool {
-    line.starts_with("```") || line.starts_with("~~~")
+/// The start or the end of a block of code, with the words after it.
+static FENCE: LazyLock<Regex> = LazyLock::new(|| regex("^(?:```+|~~~+)(.*)$"));
+
+/// The words at the start or the end of a block of code.
+pub(super) fn fence(line: &str) -> Option<&str> {
+    Some(FENCE.captures(line)?.get(1)?.as_str().trim())
 }
+
+/// A line below a heading.
+static RULE: LazyLock<Regex> = LazyLock::new(|| regex("^(?:===+|---+)$"));
 
 /// The level of the heading that a line of `=` or `-` makes of the line above it.
 pub(super) fn underline(line: &str, above: &str) -> Option<u8> {
-    let is_of = |rule: char| line.len() >= 3 && line.trim_start_matches(rule).is_empty();
-    let level = match (is_of('='), is_of('-')) {
-        (true, _) => 1,
-        (_, true) => 2,
-        _ => return None,
-    };
-    (is_title(above) && above != JSON_TITLE).then_some(level)
+    let is_heading = RULE.is_match(line) && is_title(above) && above != JSON_TITLE;
+    is_heading.then(|| if line.starts_with('=') { 1 } else { 2 })
 }
 
 pub(super) fn without_colon(title: &str) -> &str {
@@ -109,18 +105,23 @@ pub(super) fn label(line: &str) -> Option<&str> {
 }
 
 /// Settings and nothing else: `rmem=262144 wmem=262144`, `net.ipv4.tcp_rmem = 4096 131072 6291456`,
-/// `$ sudo sysctl -w net.core.somaxconn=128`, `$ export GOMAXPROCS=1`.
+/// `$ sudo sysctl -w net.core.somaxconn=128`, `$ export GOMAXPROCS=1`. The prompt before them may
+/// name a machine, so it is a setting as well.
 pub(super) fn settings(line: &str) -> Option<Vec<Setting>> {
-    let line = command::after_prompt(line).unwrap_or(line);
+    let (prompt, line) = command::after_prompt(line).unwrap_or(("", line));
     let line = SETTING_COMMAND.replace(line, "");
-    if line.contains(" = ") {
-        return Some(vec![setting(&line)?]);
-    }
-    let words = command::words(&line).take(SETTINGS_MAX + 1);
-    let settings: Vec<Setting> = words.map(setting).collect::<Option<_>>()?;
-    (1..=SETTINGS_MAX)
-        .contains(&settings.len())
-        .then_some(settings)
+    let mut settings: Vec<Setting> = if line.contains(" = ") {
+        vec![setting(&line)?]
+    } else {
+        let words = command::words(&line).take(SETTINGS_MAX + 1);
+        words.map(setting).collect::<Option<_>>()?
+    };
+    let is_setting = (1..=SETTINGS_MAX).contains(&settings.len());
+    settings.extend((!prompt.is_empty()).then(|| Setting {
+        factor: command::PROMPT.to_owned(),
+        level: prompt.to_owned(),
+    }));
+    is_setting.then_some(settings)
 }
 
 fn setting(text: &str) -> Option<Setting> {
@@ -131,16 +132,16 @@ fn setting(text: &str) -> Option<Setting> {
     is_setting.then_some(Setting { factor, level })
 }
 
+/// Longer lines are shortened where they are quoted.
+const QUOTED_MAX_CHARS: usize = 100;
+
 /// A line of a text as messages quote it: on one line, and shortened if it is long.
 pub(crate) fn quote(text: &str) -> String {
-    const CHARS_MAX: usize = 100;
     let text = plan::printable(text.trim());
-    let mut chars = text.chars();
-    let mut quoted: String = chars.by_ref().take(CHARS_MAX).collect();
-    if chars.next().is_some() {
-        quoted.push_str("...");
+    match text.char_indices().nth(QUOTED_MAX_CHARS) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into_owned(),
     }
-    quoted
 }
 
 #[cfg(test)]
@@ -168,6 +169,18 @@ mod tests {
     }
 
     #[test]
+    fn a_block_of_code_may_have_words_at_its_start() {
+        for (line, words) in [
+            ("```", Some("")),
+            ("~~~~ Console", Some("Console")),
+            ("```baseline", Some("baseline")),
+            ("``x``", None),
+        ] {
+            assert_eq!(fence(line), words, "{line}");
+        }
+    }
+
+    #[test]
     fn lines_of_settings_have_nothing_else() {
         let shown = |line: &str| {
             let settings = settings(line)?.into_iter();
@@ -181,7 +194,7 @@ mod tests {
                 "net.ipv4.tcp_rmem:4096 131072",
             ),
             ("$ sudo sysctl -w a.b=1 c=\"2 3\"", "a.b:1 c:2 3"),
-            ("me@h:~$ export X='y'", "X:y"),
+            ("me@h:~$ export X='y'", "X:y prompt:me@h:~"),
         ] {
             assert_eq!(shown(line).as_deref(), Some(expected), "{line}");
         }

@@ -18,10 +18,12 @@ mod script_object;
 mod tables;
 mod text_names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use plan::units;
+use regex_lite::Regex;
 
 use crate::repetitions::{drop_copies, limited, renumber_duplicates};
 use crate::{Form, Observation, Reading};
@@ -115,12 +117,14 @@ impl Reader {
     /// Handles the next line, and says how many bytes of the text an object there takes.
     fn line(&mut self, number: usize, rest: &str) -> usize {
         let raw = rest.split_inclusive('\n').next().unwrap_or_default();
-        let line = raw.trim();
-        let is_fence = lines::is_fence(line);
-        if line.is_empty() || is_fence {
+        let fence = lines::fence(raw.trim());
+        let line = fence.unwrap_or_else(|| raw.trim());
+        if fence.is_some() || line.is_empty() {
             self.tables.end();
             self.path.take(number, "", self.is_in_code);
-            self.is_in_code ^= is_fence;
+            self.is_in_code ^= fence.is_some();
+        }
+        if line.is_empty() {
             return 0;
         }
         let begins = report::start(line);
@@ -133,16 +137,18 @@ impl Reader {
             // A line without its line feed may have lost a part of the URL.
             report.url.take_if(|_| !raw.ends_with('\n'));
             self.open = Some(self.run(number, report));
-        } else if self.open.is_some() && lines::is_outside_of_reports(line) {
+        } else if command::tool(line).is_some() || lines::heading(line, false).is_some() {
+            // No line of a report looks like these.
             self.end_open();
         }
         if self.open.is_some() {
             self.line_of_report(number, line);
             return 0;
         }
-        let (path, notes) = (&mut self.path, &mut self.notes);
-        if self.tables.take(number, line, path, notes) {
-            self.notes.truncate(NOTES_KEPT);
+        if self
+            .tables
+            .take(number, line, &mut self.path, &mut self.notes)
+        {
             self.may_be_added_to = false;
         } else if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
             return self.object(number, line, rest);
@@ -157,9 +163,8 @@ impl Reader {
             return;
         };
         let is_understood = run.report.take(line);
-        if run.report.values.contains_key("connections") {
-            let line = || SourceLine::new(number, line);
-            run.load_line.get_or_insert_with(line);
+        if run.load_line.is_none() && run.report.values.contains_key("connections") {
+            run.load_line = Some(SourceLine::new(number, line));
         }
         if !is_understood {
             self.unknown.push((number, line.to_owned()));
@@ -175,13 +180,15 @@ impl Reader {
 
     fn line_between(&mut self, number: usize, line: &str) {
         if report::looks_like_a_part(line) {
-            // Its report is missing, so it says nothing about the next one.
             self.note(number, "belongs to no report, skipped");
         } else if let Some(before) = report::start_within(line) {
             let report = format!("a report with {:?} before it", quote(before));
             let note = format!("{report}, skipped (remove this from its lines)");
             self.note(number, &note);
-        } else if !line.starts_with(OWN_MESSAGE) {
+        }
+        let is_ignored = OWN_MESSAGE.is_match(line)
+            || report::looks_like_a_part(line) && Report::default().take(line);
+        if !is_ignored {
             self.may_be_added_to &= self.path.take(number, line, self.is_in_code);
         }
     }
@@ -252,11 +259,19 @@ impl Reader {
     }
 
     /// Adds the open run with its command line: the last one above that does not contradict it.
+    /// Those below that one made other runs, or none.
     fn close(&mut self) {
         if let Some(mut run) = self.open.take() {
             let mut last_first = self.path.tools.iter().rev().take(COMMANDS_TRIED);
-            let command = last_first.find(|(command, _)| run.is_made_by(command));
-            run.command = command.cloned();
+            let mut passed = BTreeSet::new();
+            run.command = last_first.find_map(|(command, line)| {
+                if run.is_made_by(command) {
+                    return Some((command.clone(), line.clone()));
+                }
+                passed.insert(format!("{command:?}"));
+                None
+            });
+            run.place.passed = path::mark(passed);
             self.runs.push(run);
         }
     }
@@ -286,21 +301,18 @@ impl Reader {
         // So far, all notes are about skipped lines.
         let has_skipped_lines = !self.notes.is_empty();
         let mut notes = limited(self.notes, "more notes are not shown");
-        let observed = |run: &Run| (run.line, names.observation(run));
-        let mut found: Vec<(usize, Observation)> = self.runs.iter().map(observed).collect();
         notes.extend(self.tables.wrong_averages());
-        let rows = self.tables.rows.into_iter();
-        found.extend(rows.map(|(line, _, run)| (line, run)));
+        let mut found = self.tables.rows;
+        let observed = |run: &Run| (run.line, names.observation(run));
+        found.extend(self.runs.iter().map(observed));
         found.sort_by_key(|(line, _)| *line);
-        let sources = found.into_iter().map(|(line, run)| Observation {
-            source: format!("{source}:{line}"),
-            ..run
-        });
-        let mut observations: Vec<Observation> = sources.collect();
+        let source_of = |line: usize| format!("{source}:{line}");
+        found
+            .iter_mut()
+            .for_each(|(line, run)| run.source = source_of(*line));
+        let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
         let runs = self.runs.iter();
-        let runs = runs
-            .map(|run| (format!("{source}:{}", run.line), run))
-            .collect();
+        let runs = runs.map(|run| (source_of(run.line), run)).collect();
         notes.extend(drop_copies(std::iter::once(&mut observations)));
         tables::name_tables(&mut observations);
         text_names::keep_apart(&mut observations, &runs);
@@ -317,8 +329,9 @@ impl Reader {
     }
 }
 
-/// How messages of wrkbench begin, which are among its reports if both are saved in one file.
-const OWN_MESSAGE: &str = "wrkbench: ";
+/// A message of wrkbench, which is among its reports if both are saved in one file: a sentence of
+/// at least five words.
+static OWN_MESSAGE: LazyLock<Regex> = LazyLock::new(|| regex(r"^wrkbench:(\s+\S+){5}"));
 
 impl Run {
     fn url(&self) -> Option<&str> {
@@ -340,15 +353,13 @@ impl Run {
         let printed = self.report.duration.as_deref()?;
         let step_s = if printed.ends_with('h') { 600.0 } else { 10.0 };
         let of_command = || units::parse_time(self.command()?.value("d")?).ok();
-        let of_total = || {
-            let took_us = self.report.values.get(results::metric::DURATION_US)?;
-            let steps = (took_us / 1e6 / step_s).round();
-            Duration::try_from_secs_f64(steps * step_s).ok()
-        };
-        let mut rounded = [of_command(), of_total()].into_iter().flatten();
+        let took_us = self.report.values.get(results::metric::DURATION_US);
+        let of_total = took_us.map(|took_us| (took_us / 1e6 / step_s).round() * step_s);
+        let of_total = of_total.and_then(|total_s| Duration::try_from_secs_f64(total_s).ok());
         let is_printed_so =
             |it: &Duration| !printed.ends_with('s') && units::banner_duration(*it) == printed;
-        let planned = rounded.find(is_printed_so);
+        let planned = of_command().filter(is_printed_so);
+        let planned = planned.or_else(|| of_total.filter(is_printed_so));
         planned.or_else(|| units::parse_time(printed).ok())
     }
 
@@ -361,13 +372,12 @@ impl Run {
             let reached = self.report.values.get(results::metric::REQUESTS_PER_SEC);
             reached.is_some_and(|reached| *reached > rate as f64 * RATE_EXCEEDED)
         };
-        let duration = command.value("d");
-        let duration = duration.and_then(|text| units::parse_time(text).ok());
+        let duration = command
+            .value("d")
+            .and_then(|text| units::parse_time(text).ok());
+        let duration = duration.map(units::banner_duration);
         agree(command.url.as_deref(), self.report.url.as_deref())
-            && agree(
-                duration.map(units::banner_duration),
-                self.report.duration.clone(),
-            )
+            && agree(duration, self.report.duration.clone())
             && !command.count("R").is_some_and(too_fast)
             && agree(command.count("t"), self.printed("threads"))
             && agree(command.count("c"), self.printed("connections"))

@@ -11,6 +11,7 @@ use results::Setting;
 use results::metric;
 
 use super::Run;
+use super::command::{Command, PROMPT};
 use super::lines::SourceLine;
 use super::path::{Line, Place};
 use crate::repetitions::TEXT_ABOVE;
@@ -27,9 +28,6 @@ const WHOLE_RATIO: f64 = 0.9;
 
 /// The part of a load that is all other options of its command line.
 const OTHERS: &str = "other options";
-
-/// The part of a load that may name a machine.
-const PROMPT: &str = "prompt";
 
 /// What names the runs of a text.
 pub(super) struct Names {
@@ -69,9 +67,8 @@ impl Names {
     pub(super) fn observation(&self, run: &Run) -> Observation {
         let mut values = run.report.values.clone();
         let rate = run.command().and_then(|command| command.count("R"));
-        if let Some(rate) = rate.filter(|_| run.failure.is_none()) {
-            values.insert("rate".to_owned(), rate as f64);
-        }
+        let rate = rate.filter(|_| run.failure.is_none());
+        values.extend(rate.map(|rate| ("rate".to_owned(), rate as f64)));
         let mut origins = self.settings(run);
         let settings = origins.iter().map(|origin| Setting {
             factor: origin.part.clone(),
@@ -128,8 +125,11 @@ impl Names {
         let labels = self.titles(run).0.iter().filter(|it| it.is_label());
         let commands = run.command.iter().map(|(_, line)| line);
         let lines = labels.clone().map(|title| &title.source);
-        let lines = lines.chain(&run.load_line).chain(commands);
-        let lines: Vec<String> = lines.map(SourceLine::to_string).collect();
+        let lines = lines
+            .chain(&run.load_line)
+            .chain(commands)
+            .map(SourceLine::to_string);
+        let lines: Vec<String> = lines.collect();
         // Options whose label is their letter are always shown.
         let is_shown = |part: &&LoadPart| {
             let may_be_shown = [OptionName::DURATION.label(), OTHERS, PROMPT].contains(&part.label);
@@ -172,9 +172,8 @@ fn varying(runs: &[Run]) -> BTreeSet<String> {
     let prompts = counts.iter().filter(|((name, _), _)| name == PROMPT);
     let prompts = prompts.map(|(_, count)| count).sum();
     let all = |name: &str| if name == PROMPT { prompts } else { runs.len() };
-    let vary = counts
-        .into_iter()
-        .filter(|((name, _), count)| *count < all(name));
+    let vary = counts.into_iter();
+    let vary = vary.filter(|((name, _), count)| *count < all(name));
     vary.map(|((name, _), _)| name).collect()
 }
 
@@ -192,35 +191,29 @@ fn text_above(place: &Place) -> LoadPart {
     let lines = place.titles.iter().map(|title| &title.source);
     let last = lines.chain(place.texts()).max_by_key(|line| line.number);
     let shown = last.map(|line| hide_secrets(&line.text));
-    let option = shown.as_ref().map(|text| format!("({text})"));
-    let text = shown.as_deref().unwrap_or("none");
+    let text = shown.unwrap_or_default();
     LoadPart {
-        value: OptionValue::Text(place.mark.to_string()),
+        value: OptionValue::Text(format!("{} {}", place.mark, place.passed)),
         // It is no part of the load either.
         is_part_of_url: true,
-        ..LoadPart::other(TEXT_ABOVE, text, &option.unwrap_or_default())
+        ..LoadPart::other(TEXT_ABOVE, &text, &format!("({text})"))
     }
 }
 
 /// What a text says about the load of a run. A command line has all options that matter, so those
-/// that are not there are not set.
+/// that are not there are not set. A run without a command line counts as one without options.
 fn load(run: &Run) -> Vec<LoadPart> {
-    let command = run.command();
+    let no_options = Command::default();
+    let command = run.command().unwrap_or(&no_options);
     let count = |name, option: &'static str| {
-        let count = run.printed(name).or_else(|| command?.count(&option[1..]))?;
+        let count = run.printed(name).or_else(|| command.count(&option[1..]))?;
         let shown = format!("{option}{count}");
         Some(LoadPart::other(option, &count.to_string(), &shown))
     };
-    let others = command.map(|command| match command.others.as_str() {
-        "" => LoadPart::other(OTHERS, "none", ""),
-        others => without_secrets(LoadPart::other(OTHERS, others, others)),
-    });
-    let prompt = command.and_then(|command| command.prompt.as_deref());
-    let timeout = command.map(|command| command.value("T").unwrap_or(DEFAULT_TIMEOUT));
-    let timeout = timeout.map(|text| match units::parse_time(text) {
-        Ok(time) => OptionValue::Time(time),
-        Err(_) => OptionValue::Text(text.to_owned()),
-    });
+    let prompt = command.prompt.as_str();
+    let others = LoadPart::other(OTHERS, &command.others, &command.others);
+    let timeout = command.value("T").unwrap_or(DEFAULT_TIMEOUT);
+    let timeout = units::parse_time(timeout).ok().map(OptionValue::Time);
     let (server, path) = run.report.url.as_deref().map(server_and_path).unzip();
     let of_plan = |name, value: Option<OptionValue>| Some(LoadPart::of_option(name, value?));
     let parts = [
@@ -228,10 +221,10 @@ fn load(run: &Run) -> Vec<LoadPart> {
         count("connections", "-c"),
         run.planned().map(duration),
         count("rate", "-R"),
-        others,
-        prompt.map(|prompt| LoadPart::other(PROMPT, prompt, prompt)),
+        Some(without_secrets(others)),
+        (!prompt.is_empty()).then(|| LoadPart::other(PROMPT, prompt, prompt)),
         of_plan(OptionName::TIMEOUT, timeout),
-        of_plan(OptionName::SERVER, server.map(OptionValue::Text)),
+        of_plan(OptionName::SERVER, server.map(OptionValue::Text)).map(without_secrets),
         of_plan(OptionName::PATH, path.map(OptionValue::Text)).map(without_secrets),
         ended_early(run),
         tool(run).map(|tool| LoadPart::other("tool", tool, tool)),
@@ -289,9 +282,12 @@ fn ended_early(run: &Run) -> Option<LoadPart> {
     Some(LoadPart::other("length", &ended, &format!("({ended})")))
 }
 
-/// Splits a URL into scheme, host and port, and the path.
+/// Splits a URL into scheme, user, host and port, and the path.
 fn server_and_path(url: &str) -> (String, String) {
-    if let Ok(target) = Target::parse(url) {
+    // A target has no user.
+    if let Ok(target) = Target::parse(url)
+        && !url.contains('@')
+    {
         return target.server_and_path();
     }
     let authority = url.find("://").map_or(0, |at| at + 3);

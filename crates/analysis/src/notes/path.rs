@@ -66,6 +66,10 @@ impl Line {
 pub(super) struct Place {
     /// Stands for all lines of the path, without numbers of runs.
     pub(super) mark: u64,
+    /// Stands for the command lines below that of the report.
+    pub(super) passed: u64,
+    /// Whether its lines are all lines in effect, and not the last of too many.
+    is_whole: bool,
     /// The headings and labels in effect, outermost first.
     pub(super) titles: Vec<Rc<Line>>,
     lines: Vec<Rc<Line>>,
@@ -131,7 +135,7 @@ pub(super) struct Path {
     reports: usize,
 }
 
-fn mark(of: impl Hash) -> u64 {
+pub(super) fn mark(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
@@ -182,7 +186,8 @@ impl Path {
     }
 
     fn add_text(&mut self, number: usize, text: &str) {
-        let source = SourceLine::new(number, command::after_prompt(text).unwrap_or(text));
+        let words = command::after_prompt(text).map_or(text, |(_, words)| words);
+        let source = SourceLine::new(number, words);
         let label = lines::label(text).map(|_| LEVEL_OF_LABELS);
         if label.is_none() {
             // A label with text below it introduces that text.
@@ -216,11 +221,28 @@ impl Path {
             self.titles.retain(|known| known.level < level);
             self.titles.push(line.clone());
         }
-        self.lines.retain(|known| known.key != key);
+        self.replace(&line);
         self.lines.push(line);
         if self.lines.len() > LINES_MAX {
             self.dropped = mark((self.dropped, self.lines.remove(0).mark));
         }
+    }
+
+    /// Takes the lines away that a new one replaces. What is the same on both sides of other text
+    /// in one block is about different things: `[client]`, `size=1`, `[server]`, `size=2`.
+    fn replace(&mut self, by: &Line) {
+        let text = self
+            .lines
+            .iter()
+            .rfind(|known| known.is_text() && known.key != by.key);
+        let text = text.map_or(0, |text| text.source.number);
+        for known in self.lines.iter_mut().filter(|known| known.key == by.key) {
+            let is_other = known.reports == by.reports && known.source.number < text;
+            if let Some(known) = Rc::get_mut(known).filter(|_| is_other) {
+                (known.setting, known.key) = (None, mark((known.key, "text")));
+            }
+        }
+        self.lines.retain(|known| known.key != by.key);
     }
 
     /// A heading ends the last one of the same level above the last report, and the deeper ones
@@ -256,6 +278,8 @@ impl Path {
         self.reports += 1;
         Place {
             mark: mark((self.dropped, marks)),
+            passed: 0,
+            is_whole: self.dropped == 0,
             titles: named.cloned().collect(),
             lines: self.lines.clone(),
             reports: self.reports - 1,
@@ -265,10 +289,13 @@ impl Path {
 
 /// Gives reports of later passes the paths of the first one: below one heading, the lines between
 /// the reports repeat as a whole (`old`, `new`, `old`, `new`). The first pass may begin with more
-/// lines.
+/// lines. A table between reports ends the passes as a heading does.
 pub(super) fn unite_passes(runs: &mut [Run]) {
-    let has_heading = |run: &Run| run.place.block().any(|line| line.is_heading());
-    for part in runs.chunk_by_mut(|_, run| !has_heading(run)) {
+    let follows = |one: &Place, other: &Place| {
+        let is_next = other.is_whole && other.reports == one.reports + 1;
+        is_next && !other.block().any(|line| line.is_heading())
+    };
+    for part in runs.chunk_by_mut(|one, other| follows(&one.place, &other.place)) {
         let blocks = part.iter().map(|run| run.place.block());
         let blocks: Vec<Vec<u64>> = blocks
             .map(|block| block.map(|line| line.mark).collect())

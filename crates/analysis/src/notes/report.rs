@@ -28,7 +28,7 @@ pub(super) struct Report {
 
 /// The first line of a report, with its duration and its URL.
 static FIRST: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^Running\s+(\S.*?)\s*test @(?:\s+(\S.*))?$"));
+    LazyLock::new(|| regex(r"^Running\s+(\d[\d.]*[a-z]+)\s*test @(?:\s+(\S.*))?$"));
 
 /// The start of a report: duration and URL of its first line.
 pub(super) fn start(line: &str) -> Option<Report> {
@@ -63,7 +63,9 @@ pub(super) fn looks_like_a_part(line: &str) -> bool {
 
 const HEADER: &str = "Thread Stats ";
 
-const DISTRIBUTION: &str = "Latency Distribution";
+/// The title of a distribution, with what wrk2 adds.
+static DISTRIBUTION: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^Latency Distribution( \(HdrHistogram - .*\))?$"));
 
 /// Lines with metrics in place of their numbers: counts in `[]`, and others in `{}`.
 const LINES: [&str; 6] = [
@@ -114,21 +116,16 @@ static NO_SAMPLES: LazyLock<Regex> =
 /// A row of a distribution: `99.999%    6.82ms`.
 static PERCENTILE: LazyLock<Regex> = LazyLock::new(|| regex(&format!(r"^([\d.]+)%\s*({NUMBER})$")));
 
-/// Lines without values. wrk2's spectrum says again, in other steps, what the distribution above it
-/// does.
+/// Lines without values, and the line that wrkbench prints in place of a row. wrk2's spectrum says
+/// again, in other steps, what the distribution above it does: milliseconds, the percentile as a
+/// fraction, samples up to it, and `inf` or a number.
 static IGNORED: LazyLock<Regex> = LazyLock::new(|| {
-    let starts =
-        "(Running .*test @|Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
-    let whole = r"(Value .*1/\(1-Percentile\)|#\[.*\]|---.*---)$";
-    regex(&format!("^(?:{starts}|{whole})"))
+    let starts = "(Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
+    let whole = r"Value .*1/\(1-Percentile\)|#\[.*\]|---.*---|([\d.]+\s+){3}([\d.]+|inf)";
+    regex(&format!(
+        "^(?:{starts}|({whole}|.*, so there is no latency to show)$)"
+    ))
 });
-
-/// The end of the line that wrkbench prints in place of a row.
-const NO_LATENCY: &str = ", so there is no latency to show";
-
-/// A row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples up to it, and
-/// `inf` or a number.
-static TICK: LazyLock<Regex> = LazyLock::new(|| regex(r"^([\d.]+\s+){3}([\d.]+|inf)$"));
 
 /// Lines that wrk omits because they show zero.
 const OMITTED: [&str; 2] = [
@@ -145,7 +142,7 @@ impl Report {
 
     /// Reads the next line; `false` if it does not belong to a report.
     pub(super) fn take(&mut self, line: &str) -> bool {
-        self.title(line) || self.form(line) || self.percentile(line)
+        self.title(line) || self.form(line) || self.percentile(line) || self.rest_of_url(line)
     }
 
     /// Whether its last line was read.
@@ -170,16 +167,18 @@ impl Report {
         for line in OMITTED {
             self.form(line);
         }
-        let errors = self.values.iter();
-        let errors = errors.filter(|(name, _)| name.starts_with("errors_"));
+        let errors = self
+            .values
+            .iter()
+            .filter(|(name, _)| name.starts_with("errors_"));
         let errors = errors.map(|(_, count)| count).sum();
         self.values.insert(metric::ERRORS.to_owned(), errors);
         let requests = self.values.get(metric::REQUESTS).copied();
         if self.has_no_samples || requests.unwrap_or_default() == 0.0 {
             // Without samples, zeros are printed.
-            self.values.retain(|name, _| {
-                !name.starts_with("latency_") && !name.starts_with("service_time_")
-            });
+            let times = ["latency_", "service_time_"];
+            self.values
+                .retain(|name, _| !times.iter().any(|time| name.starts_with(time)));
         }
     }
 
@@ -188,21 +187,21 @@ impl Report {
         self.is_of_wrk2 |=
             line.starts_with("Thread calibration:") || line.contains("(HdrHistogram");
         self.has_header |= line.starts_with(HEADER);
-        if let Some(kind) = line.strip_prefix(DISTRIBUTION) {
-            let is_uncorrected = kind.contains("Uncorrected");
-            self.distribution = Some(if is_uncorrected {
-                "service_time"
-            } else {
-                "latency"
-            });
-            return true;
-        }
-        if self.distribution.is_some() && TICK.is_match(line) {
+        if DISTRIBUTION.is_match(line) {
+            let is_uncorrected = usize::from(line.contains("Uncorrected"));
+            self.distribution = Some(["latency", "service_time"][is_uncorrected]);
             return true;
         }
         let has_no_samples = NO_SAMPLES.is_match(line);
         self.has_no_samples |= has_no_samples && line.starts_with("Latency");
-        has_no_samples || line.ends_with(NO_LATENCY) || IGNORED.is_match(line)
+        has_no_samples || FIRST.is_match(line) || IGNORED.is_match(line)
+    }
+
+    /// Reads what a terminal wrapped of the first line.
+    fn rest_of_url(&mut self, line: &str) -> bool {
+        let is_second = self.values.is_empty() && !self.has_header && !line.contains(' ');
+        let url = self.url.as_mut().filter(|_| is_second);
+        url.map(|url| url.push_str(line)).is_some()
     }
 
     /// Reads a line of one of the forms; `false` if it is none, or if a number in it is not
@@ -243,26 +242,21 @@ impl Report {
 fn number(of: &str, text: &str) -> Option<f64> {
     let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(unit.unwrap_or(text.len()));
-    let is_time = of.ends_with("_us") || of == metric::DURATION_US;
-    let factor = match unit {
-        "us" if is_time => 1.0,
-        "ms" if is_time => 1e3,
-        "s" if is_time => 1e6,
+    let (units, step) = match of {
+        _ if of.ends_with("_us") || of == metric::DURATION_US => (&["us", "ms", "s"][..], 1e3),
+        _ if of.starts_with("bytes") => (&["B", "KB", "MB", "GB", "TB"][..], 1024.0),
+        _ if of.ends_with("percent") => (&["%"][..], 1.0),
+        _ if of.starts_with("thread_rate") => (&["", "k", "M", "G", "T"][..], 1e3),
+        _ => (&[""][..], 1.0),
+    };
+    let factor = match (unit, units[0]) {
         // A cell of 8 characters shows this of `1000.00ms`.
-        "m" if is_time && number != "1000.00" => 60e6,
-        "h" if is_time => 3_600e6,
-        "B" if of.starts_with("bytes") => 1.0,
-        "KB" if of.starts_with("bytes") => 1024.0,
-        "MB" if of.starts_with("bytes") => 1_048_576.0,
-        "GB" if of.starts_with("bytes") => 1_073_741_824.0,
-        "TB" if of.starts_with("bytes") => 1_099_511_627_776.0,
-        "%" if of.ends_with("percent") => 1.0,
-        "" if !is_time && !of.starts_with("bytes") && !of.ends_with("percent") => 1.0,
-        "k" if of.starts_with("thread_rate") => 1e3,
-        "M" if of.starts_with("thread_rate") => 1e6,
-        "G" if of.starts_with("thread_rate") => 1e9,
-        "T" if of.starts_with("thread_rate") => 1e12,
-        _ => return None,
+        ("m", "us") if number != "1000.00" => 60e6,
+        ("h", "us") => 3_600e6,
+        _ => f64::powi(
+            step,
+            units.iter().position(|it| *it == unit)?.try_into().ok()?,
+        ),
     };
     // Hundredths first, so that 573.06 ms are exactly 573060 us.
     let (digits, steps) = (

@@ -21,8 +21,8 @@ const GROUPS_SEARCHED: usize = 200;
 struct Group<'p> {
     /// Their indexes among all runs.
     runs: Vec<usize>,
-    /// The numbers of the runs, and the lines that have them.
-    numbers: BTreeMap<Vec<u32>, Vec<usize>>,
+    /// The numbers of the last run, and the lines that have them.
+    numbers: (Vec<u32>, Vec<usize>),
     first: &'p Run,
 }
 
@@ -64,21 +64,22 @@ fn groups<'p>(
             continue;
         };
         let numbered = run.place.runs().map(|(run, line)| (run, line.number));
-        let (numbers, lines): (Vec<u32>, Vec<usize>) = numbered.unzip();
+        let numbers: (Vec<u32>, Vec<usize>) = numbered.unzip();
         let is_joined = |group: &&mut Group<'_>| {
-            // A number that comes again begins something new.
-            let known = group.numbers.get(&numbers);
-            group.first.place.mark == run.place.mark && known.is_none_or(|known| *known == lines)
+            let (one, other) = (&group.first.place, &run.place);
+            let is_same = (one.mark, one.passed) == (other.mark, other.passed);
+            // A smaller number begins something new, and so does one that comes again.
+            is_same && (numbers.0 > group.numbers.0 || numbers == group.numbers)
         };
         let mut last_first = groups.iter_mut().rev().take(GROUPS_SEARCHED);
         match last_first.find(is_joined) {
             Some(group) => {
                 group.runs.push(index);
-                group.numbers.insert(numbers, lines);
+                group.numbers = numbers;
             }
             None => groups.push(Group {
                 runs: vec![index],
-                numbers: [(numbers, lines)].into(),
+                numbers,
                 first: run,
             }),
         }
