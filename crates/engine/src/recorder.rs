@@ -8,7 +8,7 @@ use crate::addresses::label_of;
 use crate::good::GoodLimits;
 use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
-use results::snapshot::{self, Stage, TokenSnapshot};
+use results::snapshot::{self, Stage};
 use results::{
     Attribution, BreakdownRecording, Counters, ErrorKind, EventRecording, GoodRecording, Histogram,
     Intervals, LlmRecording, NameRecording, Parts, QuicRecording, Recording, Row,
@@ -69,7 +69,6 @@ struct Totals {
     answered: u64,
     errors: u64,
     bytes: u64,
-    output_tokens: u64,
 }
 
 /// Samples of the current latency interval. Each sample is recorded only here at first: one
@@ -739,7 +738,7 @@ impl Recorder {
             statuses,
             errors,
             lags,
-            parts: Parts { llm, good, .. },
+            parts,
             ..
         } = &self.recording;
         let unreported = self.unreported.as_mut()?;
@@ -749,14 +748,11 @@ impl Recorder {
                 answered: counters.responses(),
                 errors: errors.events(),
                 bytes: counters.bytes,
-                output_tokens: llm.as_ref().map_or(0, LlmRecording::tokens_so_far),
             };
             let reported = std::mem::replace(&mut unreported.reported, totals);
             last.answered = totals.answered - reported.answered;
             last.errors = totals.errors - reported.errors;
             last.bytes = totals.bytes - reported.bytes;
-            // A server may count fewer tokens than there were events.
-            last.output_tokens = totals.output_tokens.saturating_sub(reported.output_tokens);
         }
         unreported.next_ns = now_ns + REPORT_NS;
         Some(ProgressReport {
@@ -772,8 +768,7 @@ impl Recorder {
             statuses: statuses.clone(),
             errors: errors.clone(),
             send_lag: lags.send.clone(),
-            tokens: llm.as_ref().map(|llm| Box::new(TokenSnapshot::of(llm))),
-            good: *good,
+            parts: parts.so_far(),
             last,
             given_up: std::mem::take(&mut unreported.given_up),
             open_connections: 0,

@@ -4,8 +4,8 @@
 //! is held up, for example by a script, reports more the next time.
 
 use crate::control::RunTimes;
-use results::snapshot::{Snapshot, SnapshotInterval, Stage, TokenSnapshot};
-use results::{Counters, Errors, GoodRecording, Histogram, Statuses};
+use results::snapshot::{Snapshot, SnapshotInterval, Stage};
+use results::{Counters, Errors, Histogram, Parts, Statuses};
 use std::time::Duration;
 
 /// Observes a run in progress. It is called in the main thread, which otherwise only waits during
@@ -36,8 +36,7 @@ pub(crate) struct ProgressReport {
     /// Send lag of the window so far; empty without a rate.
     pub(crate) send_lag: Histogram,
     /// Totals of the window so far, if they are measured.
-    pub(crate) tokens: Option<Box<TokenSnapshot>>,
-    pub(crate) good: Option<GoodRecording>,
+    pub(crate) parts: Parts,
     /// Since its previous report. The merger computes the length.
     pub(crate) last: SnapshotInterval,
     /// Ages of the requests given up since then.
@@ -74,8 +73,7 @@ struct WorkerProgress {
     statuses: Statuses,
     errors: Errors,
     send_lag: Histogram,
-    tokens: Option<Box<TokenSnapshot>>,
-    good: Option<GoodRecording>,
+    parts: Parts,
     open_connections: u64,
     busy: Option<f64>,
     is_pending: bool,
@@ -119,8 +117,7 @@ impl SnapshotMerger {
         worker.statuses = report.statuses;
         worker.errors = report.errors;
         worker.send_lag = report.send_lag;
-        worker.tokens = report.tokens;
-        worker.good = report.good;
+        worker.parts = report.parts;
         worker.open_connections = report.open_connections;
         worker.busy = report.busy;
         worker.is_pending = true;
@@ -129,7 +126,6 @@ impl SnapshotMerger {
         last.answered += report.last.answered;
         last.errors += report.last.errors;
         last.bytes += report.last.bytes;
-        last.output_tokens += report.last.output_tokens;
         if report.stage == Stage::Measuring {
             self.snapshot.latency.merge(&report.last.latency);
             self.snapshot.latency.merge(&report.given_up);
@@ -169,8 +165,7 @@ impl SnapshotMerger {
         snapshot.statuses = Statuses::default();
         snapshot.errors = Errors::default();
         snapshot.send_lag.clear();
-        snapshot.tokens = None;
-        snapshot.good = None;
+        let parts = std::mem::take(&mut snapshot.parts);
         snapshot.open_connections = 0;
         snapshot.busiest_worker = None;
         for worker in &mut self.workers {
@@ -178,7 +173,7 @@ impl SnapshotMerger {
             snapshot.statuses.merge(&worker.statuses);
             snapshot.errors.merge(&worker.errors);
             snapshot.send_lag.merge(&worker.send_lag);
-            snapshot.add_tokens(worker.tokens.as_deref(), worker.good.as_ref());
+            snapshot.parts.merge(&worker.parts);
             snapshot.open_connections += worker.open_connections;
             // The current load of a worker without a new report is not known.
             let busy = worker.busy.filter(|_| worker.is_pending);
@@ -193,6 +188,7 @@ impl SnapshotMerger {
             Stage::WarmingUp => self.start_ns,
             Stage::Measuring => self.measure_ns,
         };
+        snapshot.last.parts = snapshot.parts.since(&parts);
         snapshot.elapsed_ns = self.at_ns.saturating_sub(since_ns);
         snapshot.last.duration_ns = self.at_ns.saturating_sub(self.shown_ns);
     }
@@ -211,6 +207,8 @@ fn clear_interval(interval: &mut SnapshotInterval) {
 
 #[cfg(test)]
 mod tests {
+    use results::{GoodRecording, LlmRecording};
+
     use super::*;
 
     const S: u64 = 1_000_000_000;
@@ -252,8 +250,7 @@ mod tests {
             statuses: Statuses::default(),
             errors: Errors::default(),
             send_lag: Histogram::new(),
-            tokens: None,
-            good: None,
+            parts: Parts::default(),
             last,
             given_up: Histogram::new(),
             open_connections: 4,
@@ -342,13 +339,13 @@ mod tests {
         let mut shown = Shown::default();
         let mut merger = SnapshotMerger::new(2, times(0));
         let with_tokens = |worker, at_s: u64| {
-            let mut tokens = TokenSnapshot::default();
+            let mut tokens = LlmRecording::default();
             tokens.first_token.record_n(50_000_000, 10 * at_s);
             tokens.time_per_token.record_n(5_000_000, 9 * at_s);
             let mut report = report(worker, at_s, 10);
-            report.last.output_tokens = 160;
-            report.tokens = Some(Box::new(tokens));
-            report.good = Some(GoodRecording {
+            tokens.output_tokens = 160 * at_s;
+            report.parts.llm = Some(tokens);
+            report.parts.good = Some(GoodRecording {
                 good: 9 * at_s,
                 bad: at_s,
                 undecided: 0,
@@ -369,15 +366,15 @@ mod tests {
             panic!("two were shown")
         };
         assert_eq!(
-            (first.last.output_tokens, second.last.output_tokens),
-            (320, 160)
+            [first, second].map(|it| it.last.parts.llm.as_ref().unwrap().output_tokens),
+            [320, 160]
         );
         let counts = |snapshot: &Snapshot| {
-            let tokens = snapshot.tokens.as_ref().unwrap();
+            let tokens = snapshot.parts.llm.as_ref().unwrap();
             (tokens.first_token.count(), tokens.time_per_token.count())
         };
         assert_eq!((counts(first), counts(second)), ((20, 18), (30, 27)));
-        let good = second.good.map(|good| (good.good, good.judged()));
+        let good = second.parts.good.map(|good| (good.good, good.judged()));
         assert_eq!(good, Some((27, 30)));
     }
 

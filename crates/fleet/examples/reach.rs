@@ -467,8 +467,8 @@ fn snapshot(rate: u64, seconds: u64) -> Snapshot {
             answered: rate,
             errors: 0,
             bytes: 145 * rate,
-            output_tokens: 0,
             latency: last,
+            ..SnapshotInterval::default()
         },
         busiest_worker: Some(0.512_345),
         ..Snapshot::default()

@@ -128,9 +128,7 @@ impl AgentProgress {
         latest.latency.pack();
         latest.send_lag.pack();
         latest.last = SnapshotInterval::default();
-        if let Some(tokens) = &mut latest.tokens {
-            tokens.pack();
-        }
+        latest.parts.pack();
         self.pending = Some(pending);
         self.latest = Some(latest);
     }
@@ -149,8 +147,7 @@ fn merge(merged: &mut Snapshot, one: &Snapshot) {
         open_connections,
         last: _,
         busiest_worker,
-        tokens,
-        good,
+        parts,
         agents: _,
     } = one;
     merged.elapsed_ns = merged.elapsed_ns.max(*elapsed_ns);
@@ -159,7 +156,7 @@ fn merge(merged: &mut Snapshot, one: &Snapshot) {
     merged.errors.merge(errors);
     merged.latency.merge(latency);
     merged.send_lag.merge(send_lag);
-    merged.add_tokens(tokens.as_deref(), good.as_ref());
+    merged.parts.merge(parts);
     merged.open_connections += open_connections;
     let shares = merged.busiest_worker.into_iter().chain(*busiest_worker);
     merged.busiest_worker = shares.reduce(f64::max);
@@ -179,22 +176,21 @@ fn merge_interval(merged: &mut SnapshotInterval, one: &SnapshotInterval) {
         answered,
         errors,
         bytes,
-        output_tokens,
+        parts,
         latency,
     } = one;
     merged.duration_ns = merged.duration_ns.max(*duration_ns);
     merged.answered += answered;
     merged.errors += errors;
     merged.bytes += bytes;
-    merged.output_tokens += output_tokens;
+    merged.parts.merge(parts);
     merged.latency.merge(latency);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::GoodRecording;
-    use results::snapshot::TokenSnapshot;
+    use results::{GoodRecording, LlmRecording};
 
     const S: u64 = 1_000_000_000;
 
@@ -263,11 +259,14 @@ mod tests {
         let mut fleet = fleet();
         for id in ["a", "b", "c"] {
             let mut one = snapshot(Stage::Measuring, 1, 100);
-            one.last.output_tokens = 1_600;
-            let mut tokens = TokenSnapshot::default();
+            one.last.parts.llm = Some(LlmRecording {
+                output_tokens: 1_600,
+                ..LlmRecording::default()
+            });
+            let mut tokens = LlmRecording::default();
             tokens.first_token.record_n(50_000_000, 100);
-            one.tokens = Some(Box::new(tokens));
-            one.good = Some(GoodRecording {
+            one.parts.llm = Some(tokens);
+            one.parts.good = Some(GoodRecording {
                 good: 90,
                 bad: 10,
                 undecided: 0,
@@ -276,9 +275,13 @@ mod tests {
             fleet.add(id, one, S);
         }
         let merged = fleet.merged(S).expect("all have reported");
-        assert_eq!(merged.last.output_tokens, 4_800);
-        assert_eq!(merged.tokens.map(|it| it.first_token.count()), Some(300));
-        assert_eq!(merged.good.map(|it| (it.good, it.bad)), Some((270, 30)));
+        let of_interval = merged.last.parts.llm.map(|llm| llm.output_tokens);
+        assert_eq!(of_interval, Some(4_800));
+        assert_eq!(merged.parts.llm.map(|it| it.first_token.count()), Some(300));
+        assert_eq!(
+            merged.parts.good.map(|it| (it.good, it.bad)),
+            Some((270, 30))
+        );
     }
 
     #[test]

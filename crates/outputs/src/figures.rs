@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use plan::RunPlan;
 use results::metric::{self, Statistic, Time};
-use results::parts::llm::{FIRST_TOKEN, TIME_PER_TOKEN};
 use results::snapshot::{Snapshot, Stage};
-use results::{Errors, GoodRecording, Histogram, RunResult, Statuses, Window};
+use results::{Errors, Histogram, Recording, RunResult, Statuses, Window};
 use serde::{Serialize, Serializer};
 
 /// The percentiles of times in every second.
@@ -43,7 +42,17 @@ impl Figures {
         Self(metric::values(result))
     }
 
-    fn add_times(&mut self, time: Time, samples: &Histogram) {
+    /// Adds statistics of the times that a recording has, and of this latency.
+    fn add_times(&mut self, recording: &Recording, latency: &Histogram) {
+        self.add_time(Time::LATENCY, latency);
+        for time in Time::all().filter(|time| *time != Time::LATENCY) {
+            if let Some(samples) = time.samples(recording) {
+                self.add_time(time, samples.all());
+            }
+        }
+    }
+
+    fn add_time(&mut self, time: Time, samples: &Histogram) {
         if samples.is_empty() {
             return;
         }
@@ -62,8 +71,8 @@ pub(crate) struct RunFigures {
     /// A result with the counts of the interval or of the window so far, from which the registry
     /// takes the values. Its histograms stay empty.
     counted: RunResult,
-    /// Statuses, errors and good requests of the window when the previous interval ended.
-    before: (Statuses, Errors, Option<GoodRecording>),
+    /// Statuses and errors of the window when the previous interval ended.
+    before: (Statuses, Errors),
 }
 
 /// The figures of a second.
@@ -97,32 +106,26 @@ impl RunFigures {
             last,
             statuses,
             errors,
-            good,
             ..
         } = snapshot;
-        let (statuses_before, errors_before, good_before) = &self.before;
+        let (statuses_before, errors_before) = &self.before;
         let recording = &mut self.counted.recording;
         recording.counters = Default::default();
         recording.counters.answered = last.answered;
         recording.counters.bytes = last.bytes;
         recording.statuses = statuses.since(statuses_before);
         recording.errors = errors.since(errors_before);
-        recording.parts.good = good.map(|good| good.since(good_before.unwrap_or_default()));
+        recording.parts = last.parts.clone();
         self.counted.window.duration_ns = last.duration_ns;
-        let mut figures = Figures(metric::counts(&self.counted));
+        let mut figures = Figures(metric::counts_so_far(&self.counted));
         if snapshot.stage == Stage::WarmingUp {
             // Their kinds are not counted before the window.
             figures
                 .0
                 .insert(metric::ERRORS.to_owned(), last.errors as f64);
         }
-        if snapshot.tokens.is_some() {
-            let per_sec = last.per_sec(last.output_tokens);
-            let name = metric::OUTPUT_TOKENS_PER_SEC.to_owned();
-            figures.0.insert(name, per_sec);
-        }
-        figures.add_times(Time::LATENCY, &last.latency);
-        self.before = (statuses.clone(), errors.clone(), *good);
+        figures.add_times(&self.counted.recording, &last.latency);
+        self.before = (statuses.clone(), errors.clone());
         figures
     }
 
@@ -131,17 +134,10 @@ impl RunFigures {
         recording.counters = snapshot.counters;
         recording.statuses.clone_from(&snapshot.statuses);
         recording.errors.clone_from(&snapshot.errors);
-        recording.parts.good = snapshot.good;
+        recording.parts = snapshot.parts.clone();
         self.counted.window.duration_ns = snapshot.elapsed_ns;
-        let mut figures = Figures(metric::counts(&self.counted));
-        figures.add_times(Time::LATENCY, &snapshot.latency);
-        if let Some(tokens) = &snapshot.tokens {
-            let per_sec = self.counted.per_sec(tokens.output_tokens);
-            let name = metric::OUTPUT_TOKENS_PER_SEC.to_owned();
-            figures.0.insert(name, per_sec);
-            figures.add_times(FIRST_TOKEN, &tokens.first_token);
-            figures.add_times(TIME_PER_TOKEN, &tokens.time_per_token);
-        }
+        let mut figures = Figures(metric::counts_so_far(&self.counted));
+        figures.add_times(&self.counted.recording, &snapshot.latency);
         figures
     }
 }
@@ -149,8 +145,8 @@ impl RunFigures {
 #[cfg(test)]
 mod tests {
     use plan::Target;
-    use results::snapshot::{SnapshotInterval, TokenSnapshot};
-    use results::{Counters, ErrorKind, Metric};
+    use results::snapshot::SnapshotInterval;
+    use results::{Counters, ErrorKind, GoodRecording, LlmRecording, Metric};
 
     use super::*;
 
@@ -193,13 +189,13 @@ mod tests {
     #[test]
     fn every_name_is_that_of_a_metric() {
         let mut snapshot = snapshot(1);
-        snapshot.tokens = Some(Box::new(TokenSnapshot {
+        let mut tokens = LlmRecording {
             output_tokens: 7,
-            ..TokenSnapshot::default()
-        }));
-        let tokens = snapshot.tokens.iter_mut();
-        tokens.for_each(|it| it.first_token.record(1));
-        snapshot.good = Some(GoodRecording {
+            ..LlmRecording::default()
+        };
+        tokens.first_token.record(1);
+        snapshot.parts.llm = Some(tokens);
+        snapshot.parts.good = Some(GoodRecording {
             good: 99,
             bad: 1,
             undecided: 0,

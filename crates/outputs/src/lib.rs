@@ -6,7 +6,6 @@
 
 pub mod attributes;
 mod exponential;
-pub mod exported;
 mod figures;
 mod observers;
 pub mod otlp;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use outputs::exported::{Exported, exported, prometheus_label};
+use results::exported::{Exported, exported, prometheus_label};
 use serde_json::Value;
 
 fn dashboard() -> Value {

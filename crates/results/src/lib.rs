@@ -14,6 +14,7 @@ mod counters;
 mod environment;
 mod errors;
 pub mod exchange;
+pub mod exported;
 pub mod file;
 mod finding;
 pub mod fleet;

@@ -664,9 +664,18 @@ pub fn of_error(kind: ErrorKind) -> String {
 
 /// What was counted in a result, by metric name, without what the plan sets: totals, rates and
 /// shares, and the statuses and kinds of errors that occurred.
+fn counts(result: &RunResult) -> BTreeMap<String, f64> {
+    counts_of(rows(), result)
+}
+
+/// As in [`values`], what is counted of a run in progress: without what is known only at its end.
 #[must_use]
-pub fn counts(result: &RunResult) -> BTreeMap<String, f64> {
-    let rows = rows().filter(|row| !row.is_of_plan());
+pub fn counts_so_far(result: &RunResult) -> BTreeMap<String, f64> {
+    counts_of(rows().filter(|row| !row.is_of_end), result)
+}
+
+fn counts_of<'r>(rows: impl Iterator<Item = &'r Row>, result: &RunResult) -> BTreeMap<String, f64> {
+    let rows = rows.filter(|row| !row.is_of_plan());
     let rows = rows
         .map(|row| row.name)
         .filter(|name| !LEFT_OUT.contains(name));

@@ -3,8 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::parts::Measurement;
-use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, RunResult, Statuses};
+use crate::{Counters, Errors, Histogram, Parts, RunResult, Statuses};
 
 /// The stage of a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,12 +45,9 @@ pub struct Snapshot {
     /// CPU use of the busiest worker since the previous snapshot, 0 to 1; `None` if the kernel does
     /// not report it.
     pub busiest_worker: Option<f64>,
-    /// Tokens of the window so far, if the streams of a language model are measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<Box<TokenSnapshot>>,
-    /// Which requests of the window so far were good, if that is judged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub good: Option<GoodRecording>,
+    /// Optional measurements of the window so far ([`Parts::so_far`]).
+    #[serde(default)]
+    pub parts: Parts,
     /// If a fleet makes the run: its agents, in a fixed order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentSnapshot>,
@@ -74,65 +70,9 @@ impl Snapshot {
             open_connections: 0,
             last: SnapshotInterval::default(),
             busiest_worker: None,
-            tokens: recording
-                .parts
-                .llm
-                .as_ref()
-                .map(|llm| Box::new(TokenSnapshot::of(llm))),
-            good: recording.parts.good,
+            parts: recording.parts.so_far(),
             agents: Vec::new(),
         }
-    }
-
-    /// Adds the tokens and the good requests of another worker or agent.
-    pub fn add_tokens(&mut self, tokens: Option<&TokenSnapshot>, good: Option<&GoodRecording>) {
-        if let Some(tokens) = tokens {
-            self.tokens.get_or_insert_default().merge(tokens);
-        }
-        if let Some(good) = good {
-            self.good.get_or_insert_default().merge(good);
-        }
-    }
-}
-
-/// Tokens of the window so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenSnapshot {
-    /// As [`LlmRecording::first_token`], nanoseconds.
-    pub first_token: Histogram,
-    /// As [`LlmRecording::time_per_token`], nanoseconds.
-    pub time_per_token: Histogram,
-    /// As [`LlmRecording::tokens_so_far`].
-    #[serde(default)]
-    pub output_tokens: u64,
-}
-
-impl TokenSnapshot {
-    /// That of a recording in progress.
-    #[must_use]
-    pub fn of(recording: &LlmRecording) -> Self {
-        Self {
-            first_token: recording.first_token.clone(),
-            time_per_token: recording.time_per_token.clone(),
-            output_tokens: recording.tokens_so_far(),
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        let Self {
-            first_token,
-            time_per_token,
-            output_tokens,
-        } = other;
-        self.output_tokens = self.output_tokens.saturating_add(*output_tokens);
-        self.first_token.merge(first_token);
-        self.time_per_token.merge(time_per_token);
-    }
-
-    /// Puts the samples where they need little memory ([`Histogram::pack`]).
-    pub fn pack(&mut self) {
-        self.first_token.pack();
-        self.time_per_token.pack();
     }
 }
 
@@ -168,9 +108,9 @@ pub struct SnapshotInterval {
     pub errors: u64,
     /// Bytes of responses that arrived in the interval.
     pub bytes: u64,
-    /// Generated tokens of responses of a language model that were complete in the interval.
+    /// What optional measurements counted in the interval ([`Parts::since`]).
     #[serde(default)]
-    pub output_tokens: u64,
+    pub parts: Parts,
     /// Latency of the responses received: response time with a rate, otherwise service time.
     pub latency: Histogram,
 }

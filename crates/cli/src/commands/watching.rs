@@ -7,8 +7,8 @@ use std::time::Duration;
 use live::line::{self, TrialName};
 use outputs::Output;
 use plan::RunPlan;
-use results::Histogram;
 use results::snapshot::{Snapshot, SnapshotInterval};
+use results::{Histogram, Parts};
 use runner::Observer;
 
 use super::tell;
@@ -97,9 +97,10 @@ impl Observer for RunLine {
             // By far the largest parts, and not shown.
             latency: Histogram::new(),
             send_lag: Histogram::new(),
-            tokens: None,
+            parts: Parts::default(),
             last: SnapshotInterval {
                 latency,
+                parts: Parts::default(),
                 ..snapshot.last
             },
             ..*snapshot

@@ -71,7 +71,7 @@ fn draw_percentiles(plan: &RunPlan, latest: &Snapshot, area: Rect, buffer: &mut 
     ];
     let last_s = latest.last.duration_ns as f64 / 1e9;
     // Only two columns fit. Latency is in the plots.
-    let (title, columns) = match &latest.tokens {
+    let (title, columns) = match &latest.parts.llm {
         Some(tokens) => (
             "tokens",
             [
@@ -220,11 +220,11 @@ fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
         None => rows.push(line("busiest worker", Span::styled("CPU unknown", DIM))),
     }
     let last = &latest.last;
-    if latest.tokens.is_some() {
-        let text = format!("{}/s", rate(last.per_sec(last.output_tokens)));
+    if let Some(llm) = &last.parts.llm {
+        let text = format!("{}/s", rate(last.per_sec(llm.output_tokens)));
         rows.push(line("output tokens", Span::raw(text)));
     }
-    if let Some(good) = latest.good.filter(|good| good.judged() > 0) {
+    if let Some(good) = latest.parts.good.filter(|good| good.judged() > 0) {
         let share = percent(good.good, good.judged());
         rows.push(line("goodput", Span::raw(share)));
     }

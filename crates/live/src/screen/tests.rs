@@ -6,8 +6,8 @@ use plan::{Arrivals, Load, Pacing, RunPlan, Stop, Target};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
-use results::snapshot::{AgentSnapshot, Snapshot, SnapshotInterval, Stage, TokenSnapshot};
-use results::{ErrorKind, GoodRecording};
+use results::snapshot::{AgentSnapshot, Snapshot, SnapshotInterval, Stage};
+use results::{ErrorKind, GoodRecording, LlmRecording};
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn a_run_on_a_terminal_of_80_by_24() {
 fn streaming() -> Model {
     let mut model = Model::new(plan());
     let mut server = Server::new(Stage::Measuring);
-    let (mut tokens, mut good) = (TokenSnapshot::default(), GoodRecording::default());
+    let (mut tokens, mut good) = (LlmRecording::default(), GoodRecording::default());
     for second in 0..12 {
         let mut snapshot = server.second(200);
         tokens
@@ -123,9 +123,12 @@ fn streaming() -> Model {
             .record_n(5_000_000 + second * 10_000, 199);
         good.good += 190;
         good.bad += 10;
-        snapshot.last.output_tokens = 3_200;
-        snapshot.tokens = Some(Box::new(tokens.clone()));
-        snapshot.good = Some(good);
+        snapshot.last.parts.llm = Some(LlmRecording {
+            output_tokens: 3_200,
+            ..LlmRecording::default()
+        });
+        snapshot.parts.llm = Some(tokens.clone());
+        snapshot.parts.good = Some(good);
         model.push(snapshot);
     }
     model

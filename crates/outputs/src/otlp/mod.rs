@@ -18,11 +18,11 @@ use results::snapshot::{Snapshot, Stage};
 use runner::{Observer, PostClient, PostServer, RunnerError};
 
 use crate::attributes::Attributes;
-use crate::exported::{Exported, State, exported};
 use crate::{ComparisonVerdict, Event, Output, RunEnd, RunStart};
 use exporter::{Exporter, Item, Post, Request};
 use messages::{KeyValue, Resource, Scope, Value};
 use points::Context;
+use results::exported::{Exported, State, exported};
 
 pub use settings::{Endpoint, Settings};
 

@@ -9,7 +9,7 @@ use super::messages::{
 };
 use super::{scope, text};
 use crate::exponential::{BUCKETS_MAX, Exponential, SCALE_MAX};
-use crate::exported::{Exported, Instrument, REQUEST_DURATION, State, Value};
+use results::exported::{Exported, Instrument, REQUEST_DURATION, State, Value};
 
 /// What all points of a request have.
 pub(super) struct Context<'a> {

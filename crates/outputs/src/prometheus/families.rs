@@ -3,7 +3,7 @@
 use results::Histogram;
 
 use super::Current;
-use crate::exported::{Exported, Instrument, State, Value, exported, prometheus_label};
+use results::exported::{Exported, Instrument, State, Value, exported, prometheus_label};
 
 /// Upper limits of classic buckets, seconds: three for each power of ten, from 100 us to 100 s.
 pub(super) const CLASSIC_BOUNDS: [f64; 19] = [

@@ -20,6 +20,16 @@ pub(crate) struct Row {
     /// What a run without a value lacks.
     pub(crate) needs: Needs,
     pub(crate) value: Getter,
+    /// Whether a run in progress does not know it.
+    pub(crate) is_of_end: bool,
+}
+
+impl Row {
+    /// The same metric, which is known only when the run has ended.
+    pub(crate) const fn at_end(mut self) -> Self {
+        self.is_of_end = true;
+        self
+    }
 }
 
 /// Where a value comes from.
@@ -52,6 +62,7 @@ pub(crate) const fn row(
         better,
         needs,
         value,
+        is_of_end: false,
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A run has counters, latencies and errors; anything else that it may measure is a *part*. The
 //! folder of a part has everything about it: what is recorded and how that is merged and checked
-//! (`mod.rs`), its metrics (`metrics.rs`), and what texts and pages show of it, as data
-//! (`view.rs`). Recordings, the registry of metrics, texts and pages iterate over the parts. A new
-//! part is a folder, a field of [`Parts`] if workers record it, and a row of [`ALL`].
+//! (`mod.rs`), its metrics, also those that other programs get during a run (`metrics.rs`), and
+//! what texts and pages show of it, as data (`view.rs`). Recordings, snapshots, the registry of
+//! metrics, texts and pages iterate over the parts. A new part is a folder, a field of [`Parts`] if
+//! workers record it, and a row of [`ALL`].
 //!
 //! ```
 //! use results::{EventRecording, Recording};
@@ -31,16 +32,27 @@ use std::time::Duration;
 use presentation::{Block, TableBlock, TextBlock, Tone};
 use serde::{Deserialize, Serialize};
 
+use crate::exported::Exported;
 use crate::metric::{Row, TimeRow};
 use crate::{Histogram, Recording, RunResult};
 
 /// What workers record of a part.
-pub(crate) trait Measurement: Default {
+trait Measurement: Default {
     /// Adds what another worker or machine has recorded.
     fn merge(&mut self, other: &Self);
 
     /// All histograms of the recording, which are packed before they are sent or saved.
     fn histograms_mut(&mut self) -> Vec<&mut Histogram>;
+
+    /// What of it is known during a run, and shown then. It is copied once a second.
+    fn so_far(&self) -> Option<Self> {
+        None
+    }
+
+    /// What came after `earlier`, both of them as [`Self::so_far`], as far as it is a count.
+    fn since(&self, _earlier: &Self) -> Self {
+        Self::default()
+    }
 }
 
 /// A field of [`Parts`].
@@ -48,6 +60,8 @@ trait Part {
     fn is_absent(&self) -> bool;
     fn merge(&mut self, other: &Self);
     fn histograms_mut(&mut self) -> Vec<&mut Histogram>;
+    fn so_far(&self) -> Self;
+    fn since(&self, earlier: &Self) -> Self;
 }
 
 impl<M: Measurement> Part for Option<M> {
@@ -63,6 +77,16 @@ impl<M: Measurement> Part for Option<M> {
 
     fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
         self.iter_mut().flat_map(M::histograms_mut).collect()
+    }
+
+    fn so_far(&self) -> Self {
+        self.as_ref().and_then(M::so_far)
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        let nothing = M::default();
+        let earlier = earlier.as_ref().unwrap_or(&nothing);
+        self.as_ref().map(|known| known.since(earlier))
     }
 }
 
@@ -83,13 +107,27 @@ macro_rules! parts {
 
         impl Parts {
             /// Adds what another worker or machine has recorded.
-            pub(crate) fn merge(&mut self, other: &Self) {
+            pub fn merge(&mut self, other: &Self) {
                 $(Part::merge(&mut self.$name, &other.$name);)*
             }
 
             /// Packs all of its histograms ([`Histogram::pack`]).
-            pub(crate) fn pack(&mut self) {
+            pub fn pack(&mut self) {
                 $(Part::histograms_mut(&mut self.$name).into_iter().for_each(Histogram::pack);)*
+            }
+
+            /// What of them is known during a run, and shown then
+            /// ([`crate::snapshot::Snapshot::parts`]).
+            #[must_use]
+            pub fn so_far(&self) -> Self {
+                Self { $($name: Part::so_far(&self.$name),)* }
+            }
+
+            /// What came after `earlier`, both of them as [`Self::so_far`], as far as it is a
+            /// count.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($name: Part::since(&self.$name, &earlier.$name),)* }
             }
         }
     };
@@ -122,6 +160,8 @@ pub struct PartView {
     pub(crate) metrics: &'static [Row],
     /// The times that it has distributions of.
     pub(crate) times: &'static [TimeRow],
+    /// What other programs get of it during a run.
+    pub(crate) exported: fn() -> Vec<Exported>,
     /// Checks that what it has recorded does not contradict itself or the result.
     pub(crate) check: fn(&RunResult) -> Result<(), String>,
     /// What the text of a run has below its totals; empty if there is nothing to show.
@@ -139,6 +179,7 @@ impl PartView {
     const NONE: Self = Self {
         metrics: &[],
         times: &[],
+        exported: Vec::new,
         check: |_| Ok(()),
         text: |_| Vec::new(),
         is_text_of_names: false,

@@ -1,5 +1,6 @@
 //! The metrics of good requests.
 
+use crate::exported::{self, Exported, Value};
 use crate::metric::Better::Higher;
 use crate::metric::{Getter, Needs, Row, Unit, row};
 
@@ -21,3 +22,15 @@ pub(super) static METRICS: [Row; 2] = [
         (Unit::RequestsPerSec, Higher, JUDGED),
         Getter::PerSec(|run| Some(run.recording.good_requests()?.responses()))),
 ];
+
+#[rustfmt::skip]
+pub(super) fn exported() -> Vec<Exported> {
+    vec![Exported { attribute: Some("wrkbench.outcome"), ..exported::metric(
+        "wrkbench.judged", exported::REQUESTS,
+        "With --good: requests of the window that met all limits, missed one, or may still do",
+        |it| {
+            let good = it.snapshot.parts.good?;
+            let parts = [("good", good.good), ("bad", good.bad), ("undecided", good.undecided)];
+            Some(Value::Parts(parts.map(|(name, n)| (name.to_owned(), n)).into()))
+        }) }]
+}

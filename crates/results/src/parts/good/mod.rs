@@ -69,23 +69,6 @@ impl GoodRecording {
             ..self
         }
     }
-
-    /// What was added since `earlier`, an earlier state of the same counts. Requests that were not
-    /// judged are left out.
-    #[must_use]
-    pub fn since(&self, earlier: Self) -> Self {
-        let ended = self.ended.zip(earlier.ended.or(Some(0)));
-        Self {
-            good: self.good.saturating_sub(earlier.good),
-            bad: self.bad.saturating_sub(earlier.bad),
-            undecided: 0,
-            without_end: self.without_end.saturating_sub(earlier.without_end),
-            ended: ended.map(|(now, before)| now.saturating_sub(before)),
-            ended_without_end: self
-                .ended_without_end
-                .saturating_sub(earlier.ended_without_end),
-        }
-    }
 }
 
 impl Measurement for GoodRecording {
@@ -116,12 +99,32 @@ impl Measurement for GoodRecording {
     fn histograms_mut(&mut self) -> Vec<&mut Histogram> {
         Vec::new()
     }
+
+    fn so_far(&self) -> Option<Self> {
+        Some(*self)
+    }
+
+    /// Requests that were not judged are left out.
+    fn since(&self, earlier: &Self) -> Self {
+        let ended = self.ended.zip(earlier.ended.or(Some(0)));
+        Self {
+            good: self.good.saturating_sub(earlier.good),
+            bad: self.bad.saturating_sub(earlier.bad),
+            undecided: 0,
+            without_end: self.without_end.saturating_sub(earlier.without_end),
+            ended: ended.map(|(now, before)| now.saturating_sub(before)),
+            ended_without_end: self
+                .ended_without_end
+                .saturating_sub(earlier.ended_without_end),
+        }
+    }
 }
 
 pub use view::share;
 
 pub(super) static VIEW: PartView = PartView {
     metrics: &metrics::METRICS,
+    exported: metrics::exported,
     check,
     text: view::text_of_run,
     ..PartView::NONE

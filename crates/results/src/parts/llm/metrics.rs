@@ -2,6 +2,7 @@
 
 use crate::RunResult;
 use crate::Samples;
+use crate::exported::{self, Exported, Instrument, Value};
 use crate::metric::Better::{Higher, Neither};
 use crate::metric::{Getter, Needs, Row, Time, TimeRow, Unit, measured, row};
 
@@ -36,7 +37,7 @@ pub(super) static METRICS: [Row; 5] = [
         Getter::PerSec(|run| Some(run.recording.parts.llm.as_ref()?.arrived_tokens()))),
     row("input_tokens_per_sec", &[], "input tokens/s",
         (Unit::TokensPerSec, Higher, INPUT_TOKENS),
-        Getter::PerSec(|run| Some(run.recording.parts.llm.as_ref()?.input_tokens))),
+        Getter::PerSec(|run| Some(run.recording.parts.llm.as_ref()?.input_tokens))).at_end(),
     row("output_tokens_per_response", &[], "output tokens per response",
         (Unit::Tokens, Neither, COMPLETE_ANSWERS),
         Getter::Number(|run| run.recording.parts.llm.as_ref()?.output_per_response_mean())),
@@ -46,7 +47,7 @@ pub(super) static METRICS: [Row; 5] = [
     row("cut_short", &[], "responses cut short by the limit of tokens",
         (Unit::Count, Neither, COMPLETE_ANSWERS),
         Getter::Part(|run| Some(run.recording.parts.llm.as_ref()?.finish.length),
-                     |run| run.recording.parts.llm.as_ref().map_or(0, |llm| llm.responses))),
+                     |run| run.recording.parts.llm.as_ref().map_or(0, |llm| llm.responses))).at_end(),
 ];
 
 #[rustfmt::skip]
@@ -65,3 +66,18 @@ pub(super) static TIMES: [TimeRow; 4] = [
 pub const FIRST_TOKEN: Time = Time::of(&TIMES[0]);
 /// [`crate::LlmRecording::time_per_token`]: the mean of each response.
 pub const TIME_PER_TOKEN: Time = Time::of(&TIMES[3]);
+
+#[rustfmt::skip]
+pub(super) fn exported() -> Vec<Exported> {
+    vec![
+        exported::metric("gen_ai.client.operation.time_to_first_chunk", exported::TIMES,
+            "Until the first event with tokens of a language model's response",
+            |it| Some(Value::Times(&it.snapshot.parts.llm.as_ref()?.first_token))),
+        exported::metric("wrkbench.time_per_token", exported::TIMES,
+            "Mean time from one token to the next of each response of a language model",
+            |it| Some(Value::Times(&it.snapshot.parts.llm.as_ref()?.time_per_token))),
+        exported::metric("wrkbench.output_tokens", (Instrument::Counter, Unit::Count, "token"),
+            "Generated tokens of complete responses of a language model",
+            |it| Some(Value::Count(it.snapshot.parts.llm.as_ref()?.output_tokens))),
+    ]
+}

@@ -241,6 +241,23 @@ impl Measurement for LlmRecording {
             &mut self.input_per_response,
         ]
     }
+
+    fn so_far(&self) -> Option<Self> {
+        Some(Self {
+            first_token: self.first_token.clone(),
+            time_per_token: self.time_per_token.clone(),
+            output_tokens: self.tokens_so_far(),
+            ..Self::default()
+        })
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            // A server may count fewer tokens than there were events.
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            ..Self::default()
+        }
+    }
 }
 
 pub use metrics::{FIRST_TOKEN, TIME_PER_TOKEN};
@@ -249,6 +266,7 @@ pub use metrics::{FIRST_TOKEN, TIME_PER_TOKEN};
 pub(super) static VIEW: PartView = PartView {
     metrics: &metrics::METRICS,
     times: &metrics::TIMES,
+    exported: metrics::exported,
     check,
     text: view::text_of_run,
     ..PartView::NONE

@@ -4,9 +4,9 @@
 //! gets the names that it makes of them itself when it receives OTLP, so that the same queries work
 //! whichever way the metrics came.
 
+use crate::snapshot::{Snapshot, Stage};
+use crate::{ErrorCount, ErrorKind, Histogram, Verdict, parts};
 use presentation::Unit;
-use results::snapshot::{Snapshot, Stage};
-use results::{ErrorKind, Histogram, Verdict};
 
 /// What the values of a metric are read from.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +87,7 @@ pub fn prometheus_label(name: &str) -> String {
     name.chars().map(|c| if may(c) { c } else { '_' }).collect()
 }
 
-fn metric(
+pub(crate) fn metric(
     name: &'static str,
     (instrument, unit, things): (Instrument, Unit, &'static str),
     description: &'static str,
@@ -110,16 +110,20 @@ fn has_rate(state: State<'_>) -> bool {
 }
 
 /// The latency, by its name in OpenTelemetry's semantic conventions.
-pub(crate) const REQUEST_DURATION: &str = "http.client.request.duration";
+pub const REQUEST_DURATION: &str = "http.client.request.duration";
 
-/// All of them.
+/// How requests are counted.
+pub(crate) const REQUESTS: (Instrument, Unit, &str) = (Instrument::Counter, Unit::Count, "request");
+
+/// How times are distributed.
+pub(crate) const TIMES: (Instrument, Unit, &str) = (Instrument::Histogram, Unit::Seconds, "");
+
+/// All of them: those of every run, and those of the parts.
 #[must_use]
 #[rustfmt::skip]
 pub fn exported() -> Vec<Exported> {
-    use Instrument::{Counter, Gauge, Histogram, UpDownCounter};
-    const REQUESTS: (Instrument, Unit, &str) = (Counter, Unit::Count, "request");
-    const TIMES: (Instrument, Unit, &str) = (Histogram, Unit::Seconds, "");
-    vec![
+    use Instrument::{Counter, Gauge, UpDownCounter};
+    let mut metrics = vec![
         metric(REQUEST_DURATION, TIMES,
             "Latency of requests: from due to the last byte with a rate, otherwise from sending",
             |it| Some(Value::Times(&it.snapshot.latency))),
@@ -147,7 +151,7 @@ pub fn exported() -> Vec<Exported> {
             "Errors of the window by kind",
             |it| {
                 let errors = it.snapshot.errors.iter();
-                let part = |(kind, count): (ErrorKind, results::ErrorCount)| {
+                let part = |(kind, count): (ErrorKind, ErrorCount)| {
                     (kind.name().to_owned(), count.events)
                 };
                 Some(Value::Parts(errors.map(part).collect()))
@@ -176,31 +180,16 @@ pub fn exported() -> Vec<Exported> {
         metric("wrkbench.warming_up", (Gauge, Unit::Number, ""),
             "Whether the run is warming up, which the other metrics leave out",
             |it| Some(Value::Count(u64::from(it.snapshot.stage == Stage::WarmingUp)))),
-        Exported { attribute: Some("wrkbench.outcome"), ..metric(
-            "wrkbench.judged", REQUESTS,
-            "With --good: requests of the window that met all limits, missed one, or may still do",
-            |it| {
-                let good = it.snapshot.good?;
-                let parts = [("good", good.good), ("bad", good.bad), ("undecided", good.undecided)];
-                Some(Value::Parts(parts.map(|(name, n)| (name.to_owned(), n)).into()))
-            }) },
-        metric("gen_ai.client.operation.time_to_first_chunk", TIMES,
-            "Until the first event with tokens of a language model's response",
-            |it| Some(Value::Times(&it.snapshot.tokens.as_ref()?.first_token))),
-        metric("wrkbench.time_per_token", TIMES,
-            "Mean time from one token to the next of each response of a language model",
-            |it| Some(Value::Times(&it.snapshot.tokens.as_ref()?.time_per_token))),
-        metric("wrkbench.output_tokens", (Counter, Unit::Count, "token"),
-            "Generated tokens of complete responses of a language model",
-            |it| Some(Value::Count(it.snapshot.tokens.as_ref()?.output_tokens))),
-    ]
+    ];
+    metrics.extend(parts::ALL.iter().flat_map(|part| (part.exported)()));
+    metrics
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use results::{Counters, Errors, Statuses};
+    use crate::{Counters, Errors, GoodRecording, LlmRecording, Parts, Statuses};
 
     use super::*;
 
@@ -235,8 +224,11 @@ mod tests {
             statuses: Statuses::default(),
             errors: Errors::default(),
             busiest_worker: Some(0.5),
-            tokens: Some(Box::default()),
-            good: Some(results::GoodRecording::default()),
+            parts: Parts {
+                llm: Some(LlmRecording::default()),
+                good: Some(GoodRecording::default()),
+                ..Parts::default()
+            },
             ..Snapshot::default()
         };
         snapshot.statuses.add(200);
@@ -276,10 +268,10 @@ mod tests {
                 "wrkbench.send_lag",
                 "wrkbench.generator.cpu",
                 "wrkbench.generator.saturated",
-                "wrkbench.judged",
                 "gen_ai.client.operation.time_to_first_chunk",
                 "wrkbench.time_per_token",
                 "wrkbench.output_tokens",
+                "wrkbench.judged",
             ]
         );
     }
