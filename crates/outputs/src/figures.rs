@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plan::RunPlan;
 use results::metric::{self, Statistic, Time};
 use results::snapshot::{Snapshot, Stage};
-use results::{Errors, Histogram, Recording, RunResult, Statuses, Window};
+use results::{Counted, Errors, Histogram, Recording, RunResult, Statuses};
 use serde::{Serialize, Serializer};
 
 /// The percentiles of times in every second.
@@ -68,9 +68,7 @@ impl Figures {
 
 /// Makes the figures of a run from its snapshots.
 pub(crate) struct RunFigures {
-    /// A result with the counts of the interval or of the window so far, from which the registry
-    /// takes the values. Its histograms stay empty.
-    counted: RunResult,
+    plan: RunPlan,
     /// Statuses and errors of the window when the previous interval ended.
     before: (Statuses, Errors),
 }
@@ -86,7 +84,7 @@ pub(crate) struct SecondFigures {
 impl RunFigures {
     pub(crate) fn new(plan: &RunPlan) -> Self {
         Self {
-            counted: RunResult::new(plan.clone(), Window::default()),
+            plan: plan.clone(),
             before: Default::default(),
         }
     }
@@ -109,35 +107,45 @@ impl RunFigures {
             ..
         } = snapshot;
         let (statuses_before, errors_before) = &self.before;
-        let recording = &mut self.counted.recording;
-        recording.counters = Default::default();
+        let mut recording = Recording {
+            statuses: statuses.since(statuses_before),
+            errors: errors.since(errors_before),
+            parts: last.parts.clone(),
+            ..Recording::new()
+        };
         recording.counters.answered = last.answered;
         recording.counters.bytes = last.bytes;
-        recording.statuses = statuses.since(statuses_before);
-        recording.errors = errors.since(errors_before);
-        recording.parts = last.parts.clone();
-        self.counted.window.duration_ns = last.duration_ns;
-        let mut figures = Figures(metric::counts_so_far(&self.counted));
+        let mut figures = self.figures(&recording, last.duration_ns, &last.latency);
         if snapshot.stage == Stage::WarmingUp {
             // Their kinds are not counted before the window.
             figures
                 .0
                 .insert(metric::ERRORS.to_owned(), last.errors as f64);
         }
-        figures.add_times(&self.counted.recording, &last.latency);
         self.before = (statuses.clone(), errors.clone());
         figures
     }
 
-    fn of_window(&mut self, snapshot: &Snapshot) -> Figures {
-        let recording = &mut self.counted.recording;
-        recording.counters = snapshot.counters;
-        recording.statuses.clone_from(&snapshot.statuses);
-        recording.errors.clone_from(&snapshot.errors);
-        recording.parts = snapshot.parts.clone();
-        self.counted.window.duration_ns = snapshot.elapsed_ns;
-        let mut figures = Figures(metric::counts_so_far(&self.counted));
-        figures.add_times(&self.counted.recording, &snapshot.latency);
+    fn of_window(&self, snapshot: &Snapshot) -> Figures {
+        let recording = Recording {
+            counters: snapshot.counters,
+            statuses: snapshot.statuses.clone(),
+            errors: snapshot.errors.clone(),
+            parts: snapshot.parts.clone(),
+            ..Recording::new()
+        };
+        self.figures(&recording, snapshot.elapsed_ns, &snapshot.latency)
+    }
+
+    /// The figures of a recording, whose own latency is empty.
+    fn figures(&self, recording: &Recording, duration_ns: u64, latency: &Histogram) -> Figures {
+        let counted = Counted {
+            plan: &self.plan,
+            recording,
+            duration_ns,
+        };
+        let mut figures = Figures(metric::counts_so_far(counted));
+        figures.add_times(recording, latency);
         figures
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plan::Pacing;
 use serde::{Deserialize, Serialize};
 
-use crate::RunResult;
+use crate::{Counted, RunResult};
 
 /// Rates of a run with a schedule, in requests per second over the window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -29,22 +29,25 @@ impl AchievedRate {
     /// length.
     #[must_use]
     pub fn of(result: &RunResult) -> Option<Self> {
-        let duration_ns = result.window.duration_ns;
-        if duration_ns == 0 {
+        Self::of_counted(Counted::of(result))
+    }
+
+    /// As [`Self::of`], also for a run in progress.
+    pub(crate) fn of_counted(run: Counted<'_>) -> Option<Self> {
+        if run.duration_ns == 0 {
             return None;
         }
-        let window = Duration::from_nanos(duration_ns);
-        let asked_per_sec = match &result.plan.pacing {
+        let window = Duration::from_nanos(run.duration_ns);
+        let asked_per_sec = match &run.plan.pacing {
             // Multiplying and dividing by the window would round it.
             Pacing::Constant { rate_per_sec, .. } => *rate_per_sec,
             pacing => pacing.requests_until(window)? / window.as_secs_f64(),
         };
-        let counters = &result.recording.counters;
-        let per_sec = |total: u64| total as f64 / (duration_ns as f64 / 1e9);
+        let counters = &run.recording.counters;
         Some(Self {
             asked_per_sec,
-            due_per_sec: per_sec(counters.due),
-            sent_per_sec: per_sec(counters.sent),
+            due_per_sec: run.per_sec(counters.due),
+            sent_per_sec: run.per_sec(counters.sent),
             sent_percent: crate::summary::percent(counters.sent, counters.due),
         })
     }

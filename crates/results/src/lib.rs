@@ -10,6 +10,7 @@
 mod achieved_rate;
 mod attribution;
 pub mod cells;
+mod counted;
 mod counters;
 mod environment;
 mod errors;
@@ -43,6 +44,7 @@ mod warning;
 
 pub use achieved_rate::AchievedRate;
 pub use attribution::{Attribution, LatencyParts, Standstill};
+pub use counted::Counted;
 pub use counters::{Counters, Statuses};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};

@@ -27,7 +27,7 @@ use serde::Serialize;
 
 use crate::parts::llm::{FIRST_TOKEN, TIME_PER_TOKEN};
 use crate::parts::telemetry::metrics::{SOCKETS, SocketRow};
-use crate::{ErrorKind, Histogram, Measured, Rates, RunResult, Samples, Summary, nearest};
+use crate::{Counted, ErrorKind, Histogram, Measured, Rates, RunResult, Samples, Summary, nearest};
 
 pub use needs::Needs;
 pub use presentation::Unit;
@@ -384,26 +384,32 @@ impl Metric {
     /// The metric's value in a result; `None` where it was not measured.
     #[must_use]
     pub fn of(&self, result: &RunResult) -> Option<Measured> {
-        let recording = &result.recording;
+        let telemetry = result.telemetry.as_ref();
+        let value = match self.source {
+            Source::Socket((_, get)) => get(telemetry?.sockets.as_ref()?)?,
+            Source::Other => *telemetry?.counters.get(&self.name)? as f64,
+            _ => return self.so_far(Counted::of(result)),
+        };
+        Some(Measured::exact(value))
+    }
+
+    /// The metric's value in a run that may be in progress; `None` where it was not measured.
+    /// Telemetry is known only at the end.
+    #[must_use]
+    pub fn so_far(&self, run: Counted<'_>) -> Option<Measured> {
+        let recording = run.recording;
         let value = match self.source {
             Source::Row(row) => match row.value {
-                Getter::OfPlan(get) | Getter::Number(get) => get(result)?,
-                Getter::PerSec(get) => result.per_sec(get(result)?),
-                Getter::Count(get) | Getter::Part(get, _) => get(result)? as f64,
-                Getter::Share(part, whole) => crate::percent(part(result)?, whole(result))?,
+                Getter::OfPlan(get) | Getter::Number(get) => get(run)?,
+                Getter::PerSec(get) => run.per_sec(get(run)?),
+                Getter::Count(get) | Getter::Part(get, _) => get(run)? as f64,
+                Getter::Share(part, whole) => crate::percent(part(run)?, whole(run))?,
             },
             Source::ErrorKind(kind) => recording.errors.count(kind).events as f64,
             Source::Status(status) => recording.statuses.count(status) as f64,
             Source::Time(time, statistic) => return time.samples(recording)?.statistic(statistic),
             Source::ThreadRate(statistic) => statistic.of_rates(&recording.rates)?,
-            Source::Socket((_, get)) => {
-                let sockets = result.telemetry.as_ref()?.sockets.as_ref()?;
-                get(sockets)?
-            }
-            Source::Other => {
-                let growth = result.telemetry.as_ref()?.counters.get(&self.name)?;
-                *growth as f64
-            }
+            Source::Socket(_) | Source::Other => return None,
         };
         Some(Measured::exact(value))
     }
@@ -469,17 +475,16 @@ impl Metric {
     #[must_use]
     pub fn part_and_whole(&self, result: &RunResult) -> Option<(u64, u64)> {
         let recording = &result.recording;
+        let run = Counted::of(result);
         match self.source {
             Source::Row(row) => match row.value {
                 Getter::Part(part, whole) | Getter::Share(part, whole) => {
-                    Some((part(result)?, whole(result)))
+                    Some((part(run)?, whole(run)))
                 }
                 _ => None,
             },
-            Source::ErrorKind(kind) => {
-                Some((recording.errors.count(kind).events, attempts(result)))
-            }
-            Source::Status(status) => Some((recording.statuses.count(status), answered(result))),
+            Source::ErrorKind(kind) => Some((recording.errors.count(kind).events, attempts(run))),
+            Source::Status(status) => Some((recording.statuses.count(status), answered(run))),
             _ => None,
         }
     }
@@ -665,37 +670,29 @@ pub fn of_error(kind: ErrorKind) -> String {
 /// What was counted in a result, by metric name, without what the plan sets: totals, rates and
 /// shares, and the statuses and kinds of errors that occurred.
 fn counts(result: &RunResult) -> BTreeMap<String, f64> {
-    counts_of(rows(), result)
+    counts_of(rows(), Counted::of(result))
 }
 
 /// As in [`values`], what is counted of a run in progress: without what is known only at its end.
 #[must_use]
-pub fn counts_so_far(result: &RunResult) -> BTreeMap<String, f64> {
-    counts_of(rows().filter(|row| !row.is_of_end), result)
+pub fn counts_so_far(run: Counted<'_>) -> BTreeMap<String, f64> {
+    counts_of(rows().filter(|row| !row.is_of_end), run)
 }
 
-fn counts_of<'r>(rows: impl Iterator<Item = &'r Row>, result: &RunResult) -> BTreeMap<String, f64> {
+fn counts_of<'r>(rows: impl Iterator<Item = &'r Row>, run: Counted<'_>) -> BTreeMap<String, f64> {
     let rows = rows.filter(|row| !row.is_of_plan());
     let rows = rows
         .map(|row| row.name)
         .filter(|name| !LEFT_OUT.contains(name));
-    let recording = &result.recording;
-    let errors = recording.errors.iter().map(|(kind, _)| of_error(kind));
-    let statuses = recording.statuses.iter();
+    let errors = run.recording.errors.iter().map(|(kind, _)| of_error(kind));
+    let statuses = run.recording.statuses.iter();
     let statuses = statuses.map(|(status, _)| of_status(status));
     let names = rows.map(str::to_owned).chain(errors).chain(statuses);
-    of_names(names, result).collect()
-}
-
-/// The values of those metrics that a result has.
-fn of_names(
-    names: impl Iterator<Item = String>,
-    result: &RunResult,
-) -> impl Iterator<Item = (String, f64)> {
-    names.filter_map(|name| {
-        let value = Metric::named(&name).of(result)?.value;
+    let known = names.filter_map(|name| {
+        let value = Metric::named(&name).so_far(run)?.value;
         Some((name, value))
-    })
+    });
+    known.collect()
 }
 
 /// Counts that say nothing beside the others, or only in some runs.
@@ -718,7 +715,10 @@ pub fn values(result: &RunResult) -> BTreeMap<String, f64> {
         .chain(of_threads)
         .chain(SOCKETS.iter().map(|(name, _)| format!("sockets_{name}")));
     let mut values = counts(result);
-    values.extend(of_names(others, result));
+    values.extend(others.filter_map(|name| {
+        let value = Metric::named(&name).of(result)?.value;
+        Some((name, value))
+    }));
     for time in Time::all() {
         // Merged once for all of its statistics.
         let samples: Option<Samples<'_>> = time.samples(recording);

@@ -4,8 +4,8 @@ use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentResult, Environment, ErrorKind, Finding, Generator, PlaceResult, Profile, Recording,
-    Telemetry, Warning,
+    AgentResult, Counted, Environment, ErrorKind, Finding, Generator, PlaceResult, Profile,
+    Recording, Telemetry, Warning,
 };
 
 /// Version of the document format. It is increased when a field is removed or changes its meaning.
@@ -195,9 +195,6 @@ impl RunResult {
     /// A total per second of the window; 0 if the window has no length.
     #[must_use]
     pub fn per_sec(&self, total: u64) -> f64 {
-        match self.window.duration_ns {
-            0 => 0.0,
-            duration_ns => total as f64 / (duration_ns as f64 / 1e9),
-        }
+        Counted::of(self).per_sec(total)
     }
 }

@@ -4,7 +4,7 @@
 use Better::{Higher, Lower, Neither};
 
 use super::{Better, Needs, Unit};
-use crate::{AchievedRate, Histogram, Legacy, Recording, RunResult, Samples, parts};
+use crate::{AchievedRate, Counted, Histogram, Legacy, Recording, Samples, parts};
 
 /// A metric that is not one of a family.
 #[derive(Debug)]
@@ -36,15 +36,15 @@ impl Row {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Getter {
     /// The plan sets it, so it cannot be judged.
-    OfPlan(fn(&RunResult) -> Option<f64>),
-    Number(fn(&RunResult) -> Option<f64>),
+    OfPlan(fn(Counted<'_>) -> Option<f64>),
+    Number(fn(Counted<'_>) -> Option<f64>),
     /// A total per second of the window.
-    PerSec(fn(&RunResult) -> Option<u64>),
-    Count(fn(&RunResult) -> Option<u64>),
+    PerSec(fn(Counted<'_>) -> Option<u64>),
+    Count(fn(Counted<'_>) -> Option<u64>),
     /// A count, and the count that it is a part of.
-    Part(fn(&RunResult) -> Option<u64>, fn(&RunResult) -> u64),
+    Part(fn(Counted<'_>) -> Option<u64>, fn(Counted<'_>) -> u64),
     /// The share that one count is of another one.
-    Share(fn(&RunResult) -> Option<u64>, fn(&RunResult) -> u64),
+    Share(fn(Counted<'_>) -> Option<u64>, fn(Counted<'_>) -> u64),
 }
 
 pub(crate) const fn row(
@@ -68,42 +68,42 @@ pub(crate) const fn row(
 
 /// The whole that failures are a part of: all requests sent, and each event of an error that ended
 /// no request.
-pub(super) fn attempts(result: &RunResult) -> u64 {
-    let errors = &result.recording.errors;
+pub(super) fn attempts(run: Counted<'_>) -> u64 {
+    let errors = &run.recording.errors;
     let without_request = errors.failures().saturating_sub(errors.exchanges());
-    let sent = result.recording.counters.sent;
+    let sent = run.recording.counters.sent;
     sent.saturating_add(without_request)
 }
 
 /// Errors and responses with a status above 399 together.
-fn failed(result: &RunResult) -> u64 {
+fn failed(run: Counted<'_>) -> u64 {
     let Recording {
         errors, statuses, ..
-    } = &result.recording;
+    } = &run.recording;
     let failed = errors.failures().saturating_add(statuses.over_399());
-    failed.min(attempts(result))
+    failed.min(attempts(run))
 }
 
-fn responses(result: &RunResult) -> u64 {
-    result.recording.counters.responses()
+fn responses(run: Counted<'_>) -> u64 {
+    run.recording.counters.responses()
 }
 
-pub(crate) fn answered(result: &RunResult) -> u64 {
-    result.recording.counters.answered
+pub(crate) fn answered(run: Counted<'_>) -> u64 {
+    run.recording.counters.answered
 }
 
-fn wanted(result: &RunResult) -> u64 {
-    let counters = &result.recording.counters;
+fn wanted(run: Counted<'_>) -> u64 {
+    let counters = &run.recording.counters;
     counters.sent.saturating_add(counters.unsent)
 }
 
-fn handshakes(result: &RunResult) -> Option<u64> {
-    let counters = &result.recording.counters;
+fn handshakes(run: Counted<'_>) -> Option<u64> {
+    let counters = &run.recording.counters;
     let all = counters.tls_full.saturating_add(counters.tls_resumed);
     (all > 0).then_some(all)
 }
 
-const fn errors(name: &'static str, value: fn(&RunResult) -> Option<u64>) -> Row {
+const fn errors(name: &'static str, value: fn(Counted<'_>) -> Option<u64>) -> Row {
     let value = Getter::Part(value, attempts);
     row(
         name,
@@ -130,7 +130,7 @@ static ROWS: [Row; 19] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::REQUESTS),
         Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::REQUESTS),
-        Getter::Number(|run| Some(run.window.duration_ns as f64 / 1e3))),
+        Getter::Number(|run| Some(run.duration_ns as f64 / 1e3))),
     row("bytes", &[], "bytes", (Unit::Bytes, Neither, Needs::REQUESTS),
         Getter::Count(|run| Some(run.recording.counters.bytes))),
     row("requests_per_sec", &["rps", "requests/s"], "requests/s",
@@ -143,7 +143,7 @@ static ROWS: [Row; 19] = [
     row("connections", &[], "connections", (Unit::Count, Neither, Needs::REQUESTS),
         Getter::OfPlan(|run| Some(f64::from(run.plan.load.connections)))),
     row("rate", &[], "rate", (Unit::RequestsPerSec, Neither, Needs::RATE),
-        Getter::OfPlan(|run| AchievedRate::of(run).map(|rate| rate.asked_per_sec))),
+        Getter::OfPlan(|run| AchievedRate::of_counted(run).map(|rate| rate.asked_per_sec))),
     row("errors", &["failures"], "errors", (Unit::Count, Lower, Needs::REQUESTS),
         Getter::Part(|run| Some(run.recording.errors.failures()), attempts)),
     errors("errors_connect", |run| Some(run.recording.errors.legacy(Legacy::Connect))),

@@ -2,17 +2,17 @@
 
 use crate::metric::Better::{Lower, Neither};
 use crate::metric::{Better, Getter, Needs, Row, TimeRow, Unit, measured, row};
-use crate::{Histogram, QuicRecording, RunResult};
+use crate::{Counted, Histogram, QuicRecording};
 
 const QUIC: Needs = Needs::new("HTTP/3 (--http3)", |run| {
-    if quic(run).is_none() {
+    if run.recording.parts.quic.is_none() {
         "QUIC was not used (--http3)"
     } else {
         "no connection of QUIC was complete"
     }
 });
 
-fn quic(result: &RunResult) -> Option<&QuicRecording> {
+fn quic(result: Counted<'_>) -> Option<&QuicRecording> {
     result.recording.parts.quic.as_ref()
 }
 
