@@ -37,6 +37,11 @@ fn rows_below_a_malformed_row_are_read_or_reported() {
         ("|target|rps|\n|--|--|", "|a|1|", "|b|\n|c|4|", 2, 1),
         ("|target|rps|\n|--|--|", "|a|1|", "\n|b|2|\n|c|4|", 1, 2),
         ("|target|rps|\n|--|--|", "|a|1|", "a remark\n|b|2|", 1, 1),
+        ("|target|rps|\n|-|-|", "|a|1|", "| |2|\n|\"|3|", 1, 2),
+        ("|target|rps|\n|-|-|", "|a|1|", "|min|2|\n|max|3|", 1, 2),
+        ("|target|rps|rps|\n|-|-|-|", "|a|1||", "|b|2|3|", 1, 1),
+        ("target, rps", "a, 1", "b, 1,200, 6\nc, 4", 2, 1),
+        ("target,rps", "a,1", "\"b,2\nc,4", 2, 1),
     ] {
         let text = format!("{titles}\n{row}\n{rows}\n");
         for text in [&text, &text.replace(',', "\t")] {
@@ -69,11 +74,35 @@ fn whatever_tells_two_rows_apart_keeps_them_apart() {
         ("run | position", "1 | a", "1 | b"),
         ("target | lower_bounds", "t | a", "t | b"),
         ("target | failure", "t | 0", "t | 50"),
+        ("target | failure | kernel", "t | none | 5", "t | no | 6"),
     ] {
         let rule = "|---".repeat(titles.split('|').count() + 1);
         let text = format!("| {titles} | rps |\n{rule}|\n| {one} | 100 |\n| {other} | 200 |\n");
         assert_eq!(rates(&text), [[100.0], [200.0]], "{text}");
     }
+}
+
+#[test]
+fn rows_and_runs_of_one_name_are_apart() {
+    let object = "{\"requests\": 5000, \"requests_per_sec\": 500}";
+    let text = format!("|target|rps|\n|--|--|\n|a|100|\n\n## a\n{object}\n## b\n{object}\n");
+    let rates = rates(&text);
+    assert!(rates.contains(&vec![100.0]), "{rates:?}");
+}
+
+#[test]
+fn rows_of_several_files_below_other_headings_are_apart() {
+    let of = |name: &str, heading: &str, rate| {
+        let text = format!("## {heading}\n|target|rps|\n|--|--|\n|a|{rate}|\n");
+        let read = Reading::of_bytes(text.as_bytes(), Path::new(name)).unwrap();
+        (name.into(), read)
+    };
+    let joined = Reading::join(vec![of("run-1.md", "old", 1), of("run-2.md", "new", 2)]);
+    let profiles = joined.observations.iter().map(|run| run.profile.as_deref());
+    assert_eq!(
+        profiles.collect::<Vec<_>>(),
+        [Some("(## old)"), Some("(## new)")]
+    );
 }
 
 #[test]

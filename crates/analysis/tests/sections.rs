@@ -89,7 +89,8 @@ const VARIANTS: [&str; 3] = ["", "baseline", "patched"];
 fn rows(text: &str) -> Vec<Vec<usize>> {
     let read = Reading::of_bytes(text.as_bytes(), Path::new("bench.log")).unwrap();
     let runs = Reading::join(vec![("bench.log".into(), read)]).observations;
-    let rate = |run: &Observation| run.value("requests_per_sec").unwrap() as usize;
+    // A run that failed has no rate and is of no variant.
+    let rate = |run: &Observation| run.value("requests_per_sec").unwrap_or_default() as usize;
     let cells = table(&runs, &TableOptions::default()).unwrap().cells;
     let variants = cells.iter().map(|cell| {
         let of = |source: &str| runs.iter().find(|run| run.source == source).unwrap();
@@ -422,6 +423,12 @@ fn whatever_tells_two_variants_apart_keeps_their_runs_apart() {
         "{}: REPORT\n".to_owned(),
         "me@{}:~$ sysctl -w net.core.somaxconn=128\nREPORT\n".to_owned(),
         "[client]\nsize = {}\n[server]\nsize = 1\nREPORT\n".to_owned(),
+        "== client ==\nsize={}\n== server ==\nsize=1\nREPORT\n".to_owned(),
+        "client:\nsize={}\nserver:\nsize=1\nREPORT\n".to_owned(),
+        "role=client size={}\nrole=server size=1\nREPORT\n".to_owned(),
+        "root@{}:~# sysctl -w x=1\nroot@db:~# sysctl -w y=1\nREPORT\n".to_owned(),
+        "# sysctl -w x={}\nREPORT\n# systemctl restart nginx\nREPORT\n".to_owned(),
+        "-{} run 1\nREPORT\n".to_owned(),
         "\u{feff}{}\n\u{feff}REPORT\n".to_owned(),
         format!("$ /opt/{{}}/wrk {OPTIONS}\nREPORT\n"),
         format!("$ wrk -R$RATE_{{}} {OPTIONS}\nREPORT\n"),
@@ -430,7 +437,8 @@ fn whatever_tells_two_variants_apart_keeps_their_runs_apart() {
         "$ wrkbench serve --name {} -t2\nREPORT\n".to_owned(),
     ] {
         let text = two_variants(&form);
-        assert_eq!(rows(&text), [[1], [2]], "{text}");
+        let rows = rows(&text);
+        assert_unmixed(&rows, &text);
     }
     let url = |url: &str| two_variants("REPORT\n").replace("http://localhost:8080/", url);
     let one = url("http://localhost:8080/");
@@ -451,6 +459,79 @@ fn runs_without_a_command_are_apart_from_those_with_other_options() {
     let command = "$ wrk -t2 -c10 -T5s http://localhost:8080/";
     let text = format!("{first}{command}\n{second}");
     assert_eq!(rows(&text), [[1], [2]], "{text}");
+}
+
+#[test]
+fn headings_prompts_and_durations_that_differ_in_little_are_different() {
+    let of = |one: &str, other: &str| {
+        let report = |variant: usize| report(variant * 10_000 + 100, WRK);
+        format!("{one}\n{}{other}\n{}", report(1), report(2))
+    };
+    let command = "wrk -t2 -c10 -d10s http://localhost:8080/";
+    for (one, other) in [
+        ("## C", "## C#"),
+        ("== F ==", "== F# =="),
+        ("## nginx", "## nginx --"),
+        ("-keepalive run 1", "keepalive run 2"),
+        (
+            &format!("$ {command}"),
+            &format!("Now with the patch: $ {command}"),
+        ),
+        (&format!("$ {command}"), &format!("root@new:~# {command}")),
+    ] {
+        let text = of(one, other);
+        assert_eq!(rows(&text), [[1], [2]], "{text}");
+    }
+    let object = |duration: &str, rate| {
+        let values = format!("\"requests\": {rate}0, \"requests_per_sec\": {rate}");
+        format!("$ wrk -t2 -c10 -d{duration} http://localhost:8080/\n{{{values}}}\n")
+    };
+    let text = object("10s", 10_100) + &object("60s", 20_100);
+    assert_eq!(rows(&text), [[1], [2]], "{text}");
+}
+
+#[test]
+fn lines_below_a_report_that_is_cut_off_are_no_part_of_its_url() {
+    let cut = "Running 10s test @ http://localhost:8080/\n";
+    for below in ["^C\npatched\n", "#[patched]\n"] {
+        let (first, second) = (report(10_100, WRK), report(20_100, WRK));
+        let text = format!("{first}{cut}{below}{second}");
+        let rows = rows(&text);
+        assert!(
+            rows.contains(&vec![1]) && rows.contains(&vec![2]),
+            "{text}{rows:?}"
+        );
+    }
+}
+
+#[test]
+fn texts_in_and_after_objects_name_their_runs() {
+    let object = |name: &str, rate: usize| {
+        let values = format!("\"requests\": {rate}0, \"requests_per_sec\": {rate}");
+        format!("{{\"variant\": \"{name}\", {values}}}")
+    };
+    let named = format!("{}\n{}\n", object("old", 10_100), object("new", 20_100));
+    let followed = format!("{} old\n{} new\n", object("", 10_100), object("", 20_100));
+    let on_one_line = format!("{} {}\n", object("a", 10_100), object("b", 20_100));
+    let below = |name: &str, rate: usize| report(rate, WRK) + &object(name, rate) + "\n";
+    let below_reports = below("old", 10_100) + &below("new", 20_100);
+    for text in [named, followed, on_one_line, below_reports] {
+        let read = Reading::of_bytes(text.as_bytes(), Path::new("bench.log")).unwrap();
+        assert_eq!(read.observations.len(), 2, "{text}");
+        assert_unmixed(&rows(&text), &text);
+    }
+}
+
+#[test]
+fn an_object_with_another_rate_is_not_of_the_report_above() {
+    let object = "{\"requests\": 101000, \"requests_per_sec\": 10090}\n";
+    let text = format!("old:\n{}new:\n{object}", report(10_100, WRK));
+    let read = Reading::of_bytes(text.as_bytes(), Path::new("bench.log")).unwrap();
+    assert_eq!(
+        read.observations[0].value("requests_per_sec"),
+        Some(10_100.0)
+    );
+    assert!(read.notes[0].contains("another rate"), "{:?}", read.notes);
 }
 
 #[test]

@@ -38,10 +38,9 @@ pub(super) fn cleaned(text: &str) -> String {
 fn corrected(line: &str) -> String {
     let mut corrected = String::with_capacity(line.len());
     for c in line.chars() {
-        if c == '\u{8}' {
-            corrected.pop();
-        } else {
-            corrected.push(c);
+        match c {
+            '\u{8}' => drop(corrected.pop()),
+            c => corrected.push(c),
         }
     }
     corrected

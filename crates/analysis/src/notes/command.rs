@@ -41,6 +41,9 @@ static TOOL: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
+/// What passes the output on or begins another command.
+static END: LazyLock<Regex> = LazyLock::new(|| regex("^[12]*[|>&;]"));
+
 /// Options of the tools that only change what is printed.
 const OUTPUT_OPTIONS: [&str; 6] = ["latency", "L", "U", "u_latency", "breakout", "percentiles"];
 
@@ -55,12 +58,7 @@ pub(super) fn tool(line: &str) -> Option<Command> {
     let found = TOOL.captures(Some(line).filter(|line| line.contains("wrk"))?)?;
     let words = words(&found["arguments"]).take(WORDS_MAX);
     let words: Vec<&str> = words.map(|word| word.trim_matches(['"', '\''])).collect();
-    // What passes the output on or begins another command.
-    let is_end = |word: &&str| {
-        word.trim_start_matches(['1', '2'])
-            .starts_with(['|', '>', '&', ';'])
-    };
-    let end = words.iter().position(is_end);
+    let end = words.iter().position(|word| END.is_match(word));
     let (words, after) = words.split_at(end.unwrap_or(words.len()));
     let is_option = |word: &&&str| word.starts_with('-') || word.contains("://");
     words.iter().find(is_option)?;

@@ -50,8 +50,12 @@ const SETTINGS_MAX: usize = 32;
 const JSON_TITLE: &str = "JSON Output";
 
 /// A heading: `## x86_64`, `**x86_64**`, `=== x86_64 ===`.
-static HEADING: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^(?:(#{1,6})[ \t]+|\*\*+|==+|--+)\s*(.*?)[#\s:]*(\*\*+|==+|--+)?$"));
+static HEADING: LazyLock<Regex> = LazyLock::new(|| {
+    let framed = r"(?:\*\*+|==+|--+)\s*(.*?)[\s:]*(?:\*\*+|==+|--+)";
+    regex(&format!(
+        r"^(?:(#{{1,6}})[ \t]+(.*?)[\s:]*(?:\s#+)?|{framed})$"
+    ))
+});
 
 /// A setting as a word or a line: `rmem=262144`, `net.ipv4.tcp_rmem = 4096 131072 6291456`.
 static SETTING: LazyLock<Regex> =
@@ -59,17 +63,17 @@ static SETTING: LazyLock<Regex> =
 
 /// What may precede settings.
 static SETTING_COMMAND: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^(?:sudo )?(?:sysctl -w |export )?"));
+    LazyLock::new(|| regex(r"^(?:(?:# )?(?:sudo )?(?:sysctl -w |export ))?"));
 
 /// The level and the title of a heading on one line. In a block of code, `# x` is a comment.
 pub(super) fn heading(line: &str, is_in_code: bool) -> Option<(u8, &str)> {
     let found = HEADING.captures(line)?;
-    let level = match (found.get(1), found.get(3)) {
-        (Some(marks), _) if !is_in_code => u8::try_from(marks.len()).ok()?,
-        (None, Some(_)) => LEVEL_OF_FRAMED,
-        _ => return None,
+    let level = match found.get(1) {
+        Some(marks) if !is_in_code => u8::try_from(marks.len()).ok()?,
+        Some(_) => return None,
+        None => LEVEL_OF_FRAMED,
     };
-    let title = found.get(2)?.as_str();
+    let title = found.get(2).or_else(|| found.get(3))?.as_str();
     is_title(title).then_some((level, title))
 }
 
@@ -156,9 +160,13 @@ mod tests {
             ("**x86_64**", 7),
             ("=== x86_64 ===", 7),
             ("--- x86_64: ---", 7),
+            ("## x86_64 #", 2),
         ] {
             assert_eq!(heading(line, false), Some((level, "x86_64")), "{line}");
         }
+        assert_eq!(heading("## C#", false), Some((2, "C#")));
+        assert_eq!(heading("== C# ==", false), Some((7, "C#")));
+        assert_eq!(heading("## nginx --", false), Some((2, "nginx --")));
         assert_eq!(heading("# after tuning", true), None);
         for line in ["#x86_64", "####### x", "====", "**", "== x86_64", ""] {
             assert_eq!(heading(line, false), None, "{line}");

@@ -18,7 +18,7 @@ mod script_object;
 mod tables;
 mod text_names;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) use lines::{quote, regex};
 use names::Names;
 use path::{Path, Place};
 use report::Report;
-pub(crate) use script_object::first as first_object;
+pub(crate) use script_object::{Object, first as first_object};
 use tables::Tables;
 pub(crate) use text_names::TEXT;
 
@@ -73,8 +73,9 @@ pub(crate) fn read(text: &str, source: &str) -> Reading {
             break;
         }
         let object = reader.line(number, rest);
-        let end = rest[object..].find('\n').map(|end| object + end + 1);
-        let (lines, below) = rest.split_at(end.unwrap_or(rest.len()));
+        // What follows an object on its line is another line.
+        let line = rest.find('\n').map_or(rest.len(), |end| end + 1);
+        let (lines, below) = rest.split_at(if object > 0 { object } else { line });
         number += lines.matches('\n').count();
         rest = below;
     }
@@ -147,7 +148,7 @@ impl Reader {
         }
         if self
             .tables
-            .take(number, line, &mut self.path, &mut self.notes)
+            .take(number, raw.trim_end(), &mut self.path, &mut self.notes)
         {
             self.may_be_added_to = false;
         } else if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
@@ -197,9 +198,9 @@ impl Reader {
     fn object(&mut self, number: usize, line: &str, rest: &str) -> usize {
         let end = rest.floor_char_boundary(OBJECT_MAX_BYTES);
         match first_object(&rest[..end]) {
-            Ok((values, length)) => {
-                self.add(number, values);
-                length
+            Ok(object) => {
+                self.add(number, &object);
+                object.length
             }
             Err(none) => {
                 self.wasted_bytes += none.bytes;
@@ -215,27 +216,23 @@ impl Reader {
 
     /// Adds values written by a script: to the report above if they belong to it, else as a run of
     /// their own.
-    fn add(&mut self, number: usize, values: BTreeMap<String, f64>) {
-        let requests = |values: &BTreeMap<_, f64>| values.get(results::metric::REQUESTS).copied();
+    fn add(&mut self, number: usize, object: &Object) {
         let above = self.runs.last_mut().filter(|_| self.may_be_added_to);
         match above {
-            Some(run) if requests(&run.report.values) == requests(&values) => {
+            Some(run) if object.is_of(&run.report.values) => {
                 // If both have a value, that of the object counts: its totals are exact, and tables
                 // were made from it.
-                run.report.values.extend(values);
+                run.report.values.extend(object.values.clone());
                 run.form = Form::Object;
+                run.place.passed = path::mark((run.place.passed, &object.names));
             }
-            Some(_) => self.note(
-                number,
-                "the object of json.lua has another number of requests than the report above it, \
-                 skipped",
-            ),
+            Some(_) => self.note(number, OTHER_REQUESTS),
             None => {
+                self.path.take(number, &object.names, self.is_in_code);
                 let mut run = self.run(number, Report::default());
                 run.form = Form::Object;
-                let is_empty = requests(&values) == Some(0.0);
-                run.failure = is_empty.then(|| "nothing was answered".to_owned());
-                run.report.values = values;
+                run.failure = object.failure();
+                run.report.values.clone_from(&object.values);
                 self.open = Some(run);
                 self.close();
             }
@@ -263,15 +260,11 @@ impl Reader {
     fn close(&mut self) {
         if let Some(mut run) = self.open.take() {
             let mut last_first = self.path.tools.iter().rev().take(COMMANDS_TRIED);
-            let mut passed = BTreeSet::new();
-            run.command = last_first.find_map(|(command, line)| {
-                if run.is_made_by(command) {
-                    return Some((command.clone(), line.clone()));
-                }
-                passed.insert(format!("{command:?}"));
-                None
-            });
-            run.place.passed = path::mark(passed);
+            let is_other = |tool: &&(Command, SourceLine)| !run.is_made_by(&tool.0);
+            let passed = last_first.clone().take_while(is_other);
+            let passed: BTreeSet<String> = passed.map(|tool| format!("{:?}", tool.0)).collect();
+            let command = last_first.find(|tool| !is_other(tool)).cloned();
+            (run.command, run.place.passed) = (command, path::mark(passed));
             self.runs.push(run);
         }
     }
@@ -329,6 +322,9 @@ impl Reader {
     }
 }
 
+const OTHER_REQUESTS: &str = "the object of json.lua has another number of requests, or another \
+     rate, than the report above it, skipped";
+
 /// A message of wrkbench, which is among its reports if both are saved in one file: a sentence of
 /// at least five words.
 static OWN_MESSAGE: LazyLock<Regex> = LazyLock::new(|| regex(r"^wrkbench:(\s+\S+){5}"));
@@ -350,9 +346,11 @@ impl Run {
 
     /// How long it was to last. The first line rounds that: 90 s are `2m` there.
     fn planned(&self) -> Option<Duration> {
-        let printed = self.report.duration.as_deref()?;
-        let step_s = if printed.ends_with('h') { 600.0 } else { 10.0 };
         let of_command = || units::parse_time(self.command()?.value("d")?).ok();
+        let Some(printed) = self.report.duration.as_deref() else {
+            return of_command();
+        };
+        let step_s = if printed.ends_with('h') { 600.0 } else { 10.0 };
         let took_us = self.report.values.get(results::metric::DURATION_US);
         let of_total = took_us.map(|took_us| (took_us / 1e6 / step_s).round() * step_s);
         let of_total = of_total.and_then(|total_s| Duration::try_from_secs_f64(total_s).ok());

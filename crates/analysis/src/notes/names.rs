@@ -162,7 +162,7 @@ fn varying(runs: &[Run]) -> BTreeSet<String> {
     for run in runs {
         let settings = run.place.settings();
         let settings = settings.map(|(it, _)| (it.factor.clone(), it.level.clone()));
-        let parts = load(run).into_iter();
+        let parts = load(run).into_iter().filter(|part| !part.option.is_empty());
         let parts = parts.map(|part| (part.label.to_owned(), part.option));
         for pair in settings.chain(parts) {
             *counts.entry(pair).or_default() += 1;
@@ -186,8 +186,9 @@ fn common_titles(runs: &[Run]) -> usize {
     common.min().unwrap_or_default()
 }
 
-/// The path above a run. Runs of other texts are no repetitions if it is different there.
-fn text_above(place: &Place) -> LoadPart {
+/// The path above a run or a table. Runs of other texts are no repetitions if it is different
+/// there.
+pub(super) fn text_above(place: &Place) -> LoadPart {
     let lines = place.titles.iter().map(|title| &title.source);
     let last = lines.chain(place.texts()).max_by_key(|line| line.number);
     let shown = last.map(|line| hide_secrets(&line.text));
@@ -222,7 +223,8 @@ fn load(run: &Run) -> Vec<LoadPart> {
         run.planned().map(duration),
         count("rate", "-R"),
         Some(without_secrets(others)),
-        (!prompt.is_empty()).then(|| LoadPart::other(PROMPT, prompt, prompt)),
+        run.command()
+            .map(|_| LoadPart::other(PROMPT, prompt, prompt)),
         of_plan(OptionName::TIMEOUT, timeout),
         of_plan(OptionName::SERVER, server.map(OptionValue::Text)).map(without_secrets),
         of_plan(OptionName::PATH, path.map(OptionValue::Text)).map(without_secrets),

@@ -27,6 +27,9 @@ const PASS_MAX: usize = 100;
 /// Labels are below all headings.
 const LEVEL_OF_LABELS: u8 = 8;
 
+/// The level of a setting that another one of its block replaced: it only tells paths apart.
+const LEVEL_OF_REPLACED: u8 = 9;
+
 /// A line of the path.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -53,7 +56,7 @@ impl Line {
     }
 
     fn is_heading(&self) -> bool {
-        self.level.is_some() && !self.is_label()
+        self.level.is_some_and(|level| level < LEVEL_OF_LABELS)
     }
 
     fn is_text(&self) -> bool {
@@ -191,11 +194,7 @@ impl Path {
         let label = lines::label(text).map(|_| LEVEL_OF_LABELS);
         if label.is_none() {
             // A label with text below it introduces that text.
-            let lines = self.lines.iter_mut();
-            let block = lines.filter(|line| line.reports == self.reports);
-            for label in block.filter_map(Rc::get_mut).filter(|line| line.is_label()) {
-                (label.level, label.key) = (None, mark((label.key, "text")));
-            }
+            self.turn(Line::is_label, None);
         }
         self.add(source, label, None, text);
     }
@@ -221,28 +220,31 @@ impl Path {
             self.titles.retain(|known| known.level < level);
             self.titles.push(line.clone());
         }
-        self.replace(&line);
+        // What one block sets twice may be about different things: a client and a server.
+        let is_replaced = |known: &Line| known.key == key && known.setting != line.setting;
+        self.turn(is_replaced, Some(LEVEL_OF_REPLACED));
+        self.lines.retain(|known| known.key != key);
         self.lines.push(line);
         if self.lines.len() > LINES_MAX {
             self.dropped = mark((self.dropped, self.lines.remove(0).mark));
         }
     }
 
-    /// Takes the lines away that a new one replaces. What is the same on both sides of other text
-    /// in one block is about different things: `[client]`, `size=1`, `[server]`, `size=2`.
-    fn replace(&mut self, by: &Line) {
-        let text = self
+    /// Gives lines of this block another level, and takes the same ones of earlier blocks away.
+    fn turn(&mut self, is_turned: impl Fn(&Line) -> bool, level: Option<u8>) {
+        let mut turned = BTreeSet::new();
+        let block = self
             .lines
-            .iter()
-            .rfind(|known| known.is_text() && known.key != by.key);
-        let text = text.map_or(0, |text| text.source.number);
-        for known in self.lines.iter_mut().filter(|known| known.key == by.key) {
-            let is_other = known.reports == by.reports && known.source.number < text;
-            if let Some(known) = Rc::get_mut(known).filter(|_| is_other) {
-                (known.setting, known.key) = (None, mark((known.key, "text")));
-            }
+            .iter_mut()
+            .filter(|line| line.reports == self.reports);
+        for line in block.filter_map(Rc::get_mut).filter(|line| is_turned(line)) {
+            line.key = mark((line.key, line.mark, level));
+            (line.level, line.setting) = (level, None);
+            turned.insert(line.key);
         }
-        self.lines.retain(|known| known.key != by.key);
+        let reports = self.reports;
+        self.lines
+            .retain(|known| known.reports == reports || !turned.contains(&known.key));
     }
 
     /// A heading ends the last one of the same level above the last report, and the deeper ones

@@ -42,8 +42,8 @@ pub(super) fn start(line: &str) -> Option<Report> {
 
 /// What stands before the start of a report in its first line, if anything does.
 pub(super) fn start_within(line: &str) -> Option<&str> {
-    let (before, _) = line.split_once("Running ")?;
-    start(&line[before.len()..]).map(|_| before)
+    let mut starts = line.match_indices("Running ");
+    starts.find_map(|(at, _)| start(&line[at..]).map(|_| &line[..at]))
 }
 
 /// Whether a report whose first line is missing may start here.
@@ -120,10 +120,11 @@ static PERCENTILE: LazyLock<Regex> = LazyLock::new(|| regex(&format!(r"^([\d.]+)
 /// again, in other steps, what the distribution above it does: milliseconds, the percentile as a
 /// fraction, samples up to it, and `inf` or a number.
 static IGNORED: LazyLock<Regex> = LazyLock::new(|| {
-    let starts = "(Thread Stats |Thread calibration:|Detailed Percentile spectrum:)";
-    let whole = r"Value .*1/\(1-Percentile\)|#\[.*\]|---.*---|([\d.]+\s+){3}([\d.]+|inf)";
+    let starts = "Thread Stats |Thread calibration:|Detailed Percentile spectrum:";
+    let whole = r"Value .*1/\(1-Percentile\)|#\[(?:Mean|Max|Buckets)\s*=.*\]|---.*---";
+    let tick = r"(?:[\d.]+\s+){3}(?:[\d.]+|inf)";
     regex(&format!(
-        "^(?:{starts}|({whole}|.*, so there is no latency to show)$)"
+        "^(?:{starts}|(?:{whole}|{tick}|.*, so there is no latency to show)$)"
     ))
 });
 
@@ -199,7 +200,8 @@ impl Report {
 
     /// Reads what a terminal wrapped of the first line.
     fn rest_of_url(&mut self, line: &str) -> bool {
-        let is_second = self.values.is_empty() && !self.has_header && !line.contains(' ');
+        let may_be_url = line.contains(['/', '?', '&', '=']) && !line.contains(' ');
+        let is_second = may_be_url && self.values.is_empty() && !self.has_header;
         let url = self.url.as_mut().filter(|_| is_second);
         url.map(|url| url.push_str(line)).is_some()
     }
@@ -259,11 +261,8 @@ fn number(of: &str, text: &str) -> Option<f64> {
         ),
     };
     // Hundredths first, so that 573.06 ms are exactly 573060 us.
-    let (digits, steps) = (
-        number.replace('.', ""),
-        if number.contains('.') { 100.0 } else { 1.0 },
-    );
-    Some(digits.parse::<u64>().ok()? as f64 * factor / steps)
+    let steps = if number.contains('.') { 100.0 } else { 1.0 };
+    Some(number.replace('.', "").parse::<u64>().ok()? as f64 * factor / steps)
 }
 
 #[cfg(test)]

@@ -49,13 +49,11 @@ pub(super) fn split(line: &str) -> (String, Option<u32>) {
             Some(at) => at + 1,
             None => run.trim_end_matches(char::is_alphabetic).parse().ok()?,
         };
-        let after = found["after"].trim_start_matches(MARKS);
-        let rest = format!(
-            "{} {}",
-            &found["before"],
-            after.trim_start_matches([' ', '-'])
-        );
-        let rest = rest.trim_matches([' ', ',', ':', '-']).to_owned();
+        let after = found["after"].trim_start_matches(MARKS).trim_start();
+        let after = after.strip_prefix("- ").unwrap_or(after);
+        let rest = format!("{} {after}", &found["before"]);
+        let rest = rest.trim_matches([' ', ',', ':']);
+        let rest = rest.strip_suffix(" -").unwrap_or(rest).to_owned();
         let is_count = (1..=NUMBER_MAX).contains(&run);
         is_count.then_some((rest, u32::try_from(run).ok()))
     });
@@ -80,6 +78,8 @@ mod tests {
             ("arm64 (3rd run)", "arm64", 3),
             ("x86_64 - run 2 - warm", "x86_64 - warm", 2),
             ("the 21st attempt", "the", 21),
+            ("-keepalive run 1", "-keepalive", 1),
+            ("Run 1: -1", "-1", 1),
         ] {
             assert_eq!(split(line), (rest.to_owned(), Some(run)), "{line}");
         }

@@ -21,6 +21,8 @@ pub(super) struct Columns {
     kinds: Vec<Kind>,
     titles: Vec<String>,
     pub(super) separator: char,
+    /// Whether a space follows each comma of the titles.
+    is_spaced: bool,
 }
 
 /// The last columns of the CSV that `table` writes.
@@ -83,6 +85,7 @@ impl Columns {
         if titles.len() < 2 || titles.len() > COLUMNS_MAX {
             return None;
         }
+        let is_spaced = titles.iter().skip(1).all(|title| title.starts_with(' '));
         let titles: Vec<String> = titles.iter().map(|title| unescaped(title)).collect();
         let plain: Vec<String> = titles.iter().map(|title| title.to_lowercase()).collect();
         // In our own tables, the columns before `run` name the run.
@@ -108,6 +111,7 @@ impl Columns {
             |kind: &Kind| matches!(kind, Kind::Measured(name, _) if is_measured(name));
         (kinds.iter().any(is_measured)).then_some(Self {
             kinds,
+            is_spaced,
             titles,
             separator,
         })
@@ -115,8 +119,20 @@ impl Columns {
 
     /// The cells of a line below the titles; none if it has none, or is a comment.
     pub(super) fn cells(&self, line: &str) -> Vec<String> {
-        let cells = cells(line, self.separator).filter(|_| !line.starts_with("# "));
-        cells.unwrap_or_default()
+        let cells = match cells(line, self.separator) {
+            // A quote that does not end on the line.
+            None if line.contains(self.separator) => vec![line.to_owned()],
+            cells => cells.unwrap_or_default(),
+        };
+        if line.starts_with("# ") {
+            return Vec::new();
+        }
+        cells
+    }
+
+    /// Whether a line with another number of cells looks like a row, and not like a sentence.
+    pub(super) fn may_be_row(&self, line: &str) -> bool {
+        self.separator != ',' || self.is_spaced || !line.contains(", ")
     }
 
     /// The run that a row stands for, with the columns that name it and those that are metrics.
@@ -125,8 +141,14 @@ impl Columns {
         let is_name = |at: usize| at == 0 || self.kinds.get(at) == Some(&Kind::Run);
         let names = (cells.iter().enumerate()).filter(|(at, _)| is_name(*at));
         let summary = names.clone().find_map(|(_, cell)| summary(cell));
-        if summary == Some(Summary::Spread) {
-            return Row::Spread;
+        let has_runs = self.kinds.contains(&Kind::Run);
+        match (summary, cells.first().map(String::as_str)) {
+            (Some(Summary::Spread), _) if has_runs => return Row::Spread,
+            // It may be the name of a run, and an empty cell may belong to the one above.
+            (Some(Summary::Spread), _) | (_, Some("" | "\"" | "''" | "〃")) if !has_runs => {
+                return Row::NotUnderstood(self.titles[0].clone());
+            }
+            _ => {}
         }
         let mut row = Average::default();
         (row.run.run, row.run.form) = (1, Form::Table);
@@ -149,6 +171,7 @@ impl Columns {
         let named = || Some(text.to_owned()).filter(|text| !text.is_empty());
         match self.kinds.get(at)? {
             Kind::Ignored => {}
+            Kind::Failure if ["-", "no", "none", "ok"].contains(&text) => {}
             // A number counts failures.
             Kind::Failure if number(text).is_none() => run.failure = named(),
             Kind::Profile => run.profile = named(),
@@ -169,7 +192,10 @@ impl Columns {
             Kind::Measured(name, factor) => {
                 let at_least = text.strip_prefix(AT_LEAST).map(str::trim_start);
                 let (value, step) = measured(at_least.unwrap_or(text), *factor)?;
-                run.values.insert(name.clone(), value);
+                if run.values.insert(name.clone(), value).is_some() {
+                    // Another column has the same metric.
+                    return None;
+                }
                 row.steps.insert(name.clone(), step);
                 run.lower_bounds.extend(at_least.map(|_| name.clone()));
             }
@@ -408,7 +434,7 @@ fn markdown_cells(line: &str) -> Vec<String> {
 /// Whether a line separates the titles of a Markdown table from its rows: `|---|:--:|`.
 pub(super) fn is_markdown_rule(line: &str) -> bool {
     let is_part = |b: u8| b"|-: \t".contains(&b);
-    line.contains('|') && line.contains("--") && line.bytes().all(is_part)
+    line.contains('|') && line.contains('-') && line.bytes().all(is_part)
 }
 
 /// The fields of a line of separated values (RFC 4180); `None` if a quote does not end on it.

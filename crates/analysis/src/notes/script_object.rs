@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use results::{Setting, metric};
 use serde::Deserialize;
-
-use results::metric;
+use serde_json::Value;
 
 /// The keys that are read. Counts may be `3006606`, `3006606.00` or `3.006606e+06`, depending on
 /// the version of jq.
 #[derive(Default, PartialEq, Deserialize)]
-struct Object {
+struct Keys {
     requests: Option<f64>,
     duration_in_microseconds: Option<f64>,
     bytes: Option<f64>,
@@ -17,6 +17,44 @@ struct Object {
     bytes_transfer_per_sec: Option<f64>,
     #[serde(default)]
     latency_distribution: Vec<Latency>,
+    /// All others.
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// The object of a run.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// Values by the names of their metrics.
+    pub(crate) values: BTreeMap<String, f64>,
+    /// Other keys with texts, which a script adds to name the run: `variant=old`.
+    pub(crate) names: String,
+    /// Its length in bytes.
+    pub(crate) length: usize,
+}
+
+impl Object {
+    /// Whether it says what the report above it does, which has a rate with two decimals.
+    pub(crate) fn is_of(&self, report: &BTreeMap<String, f64>) -> bool {
+        let is_same = |name: &&str| {
+            let both = self.values.get(*name).zip(report.get(*name));
+            both.is_none_or(|(one, other)| (one - other).abs() < 0.01)
+        };
+        [metric::REQUESTS, metric::REQUESTS_PER_SEC]
+            .iter()
+            .all(is_same)
+    }
+
+    /// Why it is no measurement.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let is_empty = self.values.get(metric::REQUESTS) == Some(&0.0);
+        is_empty.then(|| "nothing was answered".to_owned())
+    }
+
+    /// The names as settings.
+    pub(crate) fn settings(&self) -> Vec<Setting> {
+        super::lines::settings(&self.names).unwrap_or_default()
+    }
 }
 
 #[derive(PartialEq, Deserialize)]
@@ -38,21 +76,30 @@ pub(crate) struct NoObject {
     pub(crate) bytes: usize,
 }
 
-/// Reads the object at the start of a text: its values, and its length in bytes.
-pub(crate) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObject> {
+/// Reads the object at the start of a text.
+pub(crate) fn first(text: &str) -> Result<Object, NoObject> {
     let refuse = |reason, bytes, is_of_something_else| NoObject {
         reason,
         is_of_something_else,
         bytes,
     };
-    let mut objects = serde_json::Deserializer::from_str(text).into_iter::<Object>();
+    let mut objects = serde_json::Deserializer::from_str(text).into_iter::<Keys>();
     match objects.next() {
-        Some(Ok(object)) => {
+        Some(Ok(mut object)) => {
             let length = objects.byte_offset();
+            let others = std::mem::take(&mut object.others);
             // It has none of the keys.
-            let is_other = object == Object::default();
+            let is_other = object == Keys::default();
             let values = values(object).map_err(|reason| refuse(reason, length, is_other))?;
-            Ok((values, length))
+            let names = others
+                .iter()
+                .filter_map(|(key, value)| Some(format!("{key}={}", quoted(value.as_str()?))));
+            let names = names.collect::<Vec<String>>().join(" ");
+            Ok(Object {
+                values,
+                names,
+                length,
+            })
         }
         Some(Err(error)) => {
             let lines = text.split_inclusive('\n').take(error.line());
@@ -62,7 +109,16 @@ pub(crate) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObje
     }
 }
 
-fn values(object: Object) -> Result<BTreeMap<String, f64>, String> {
+/// A text as one word.
+fn quoted(text: &str) -> String {
+    if text.contains(char::is_whitespace) {
+        format!("{text:?}")
+    } else {
+        text.to_owned()
+    }
+}
+
+fn values(object: Keys) -> Result<BTreeMap<String, f64>, String> {
     let totals = [
         (metric::REQUESTS, object.requests),
         (metric::DURATION_US, object.duration_in_microseconds),
@@ -112,7 +168,12 @@ mod tests {
 
     #[test]
     fn the_object_gives_its_values_and_its_length() {
-        let (values, length) = first(&format!("{WHOLE}\nmore")).unwrap();
+        let Object {
+            values,
+            names,
+            length,
+        } = first(&format!("{WHOLE}\nmore")).unwrap();
+        assert_eq!(names, "");
         assert_eq!(length, WHOLE.len());
         let expected = [
             ("bytes", 7_851_000.0),
@@ -134,18 +195,30 @@ mod tests {
     fn numbers_are_read_in_every_form_that_jq_gives_them() {
         for number in ["3006606", "3006606.00", "3.006606e+06", "3006606.0"] {
             let text = format!("{{\"requests\": {number}}}");
-            assert_eq!(first(&text).unwrap().0["requests"], 3_006_606.0, "{number}");
+            assert_eq!(
+                first(&text).unwrap().values["requests"],
+                3_006_606.0,
+                "{number}"
+            );
         }
+    }
+
+    #[test]
+    fn other_texts_are_names() {
+        let text = r#"{"kernel": "6.1 rt", "requests": 5, "variant": "old", "n": 7}"#;
+        let object = first(text).unwrap();
+        assert_eq!(object.names, "kernel=\"6.1 rt\" variant=old");
+        assert_eq!(object.settings().len(), 2);
     }
 
     #[test]
     fn missing_values_are_absent_and_so_are_latencies_without_responses() {
         let text = r#"{"requests": 5,
             "latency_distribution": [{"percentile": 50, "latency_in_microseconds": null}]}"#;
-        let (values, _) = first(text).unwrap();
+        let values = first(text).unwrap().values;
         assert_eq!(values.keys().collect::<Vec<_>>(), ["requests"]);
         let text = WHOLE.replace("52340", "0");
-        let (values, _) = first(&text).unwrap();
+        let values = first(&text).unwrap().values;
         assert!(!values.contains_key("latency_p50_us"));
     }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use results::Setting;
 
-use super::path::Path;
+use super::names::text_above;
+use super::path::{Path, Place};
 use super::rows::{self, Average, Columns, Row};
-use crate::repetitions::limited;
-use crate::{Observation, Origin};
+use crate::repetitions::{by_cell, limited};
+use crate::{LoadPart, Observation, Origin};
 
 /// Limit on the length of a line of a table.
 const ROW_MAX_BYTES: usize = 64 << 10;
@@ -24,8 +25,8 @@ const TABLE: &str = "table";
 /// The tables of a text, as far as they have been read.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    /// The last table, with its name.
-    last: Option<(Columns, Origin)>,
+    /// The last table, with its name and the text above it.
+    last: Option<(Columns, Origin, LoadPart)>,
     /// Whether the next line may continue the last table.
     is_open: bool,
     /// The line above, which may have the titles of a table, with its number.
@@ -59,40 +60,38 @@ impl Tables {
         if let Some((titles, columns)) = self.begun(line) {
             // Below another table, the line of the titles looked like a row of that table.
             notes.pop_if(|note| note.starts_with(&format!("line {titles}:")));
-            self.last = Some((columns, self.name(titles, path)));
+            path.above = None;
+            let place = path.begin_report();
+            self.last = Some((columns, self.name(titles, &place), text_above(&place)));
             self.is_open = true;
             if rows::is_markdown_rule(line) {
                 return true;
             }
         }
         self.above = Some((number, line.to_owned()));
-        let Some((columns, _)) = &self.last else {
+        let Some((columns, ..)) = &self.last else {
             return false;
         };
         let cells = columns.cells(line);
         let (count, titles) = (cells.len(), columns.len());
-        let (is_row, problem) = if count == titles && self.is_open {
+        let problem = if count == titles && self.is_open {
             self.above = None;
-            (true, self.add_row(number, &cells))
-        } else if self.is_open && count > 0 && (columns.separator != ',' || !line.contains(", ")) {
-            (true, Some(format!("{count} cells below {titles} titles")))
+            self.add_row(number, &cells)
+        } else if self.is_open && count > 0 && columns.may_be_row(line) {
+            Some(format!("{count} cells below {titles} titles"))
         } else {
-            // Other text may look like a row as well.
-            let is_row = count == titles && columns.row(&cells).is_measured();
             self.is_open = false;
-            (
-                false,
-                is_row.then(|| "a row below the end of its table".to_owned()),
-            )
+            let is_row = count == titles && columns.row(&cells).is_measured();
+            is_row.then(|| "a row below the end of its table".to_owned())
         };
+        // Other text may look like a row.
+        let is_row = self.is_open && problem.is_none();
         notes.extend(problem.map(|problem| format!("line {number}: {problem}, skipped")));
         is_row
     }
 
     /// The name of a table with its titles in this line.
-    fn name(&mut self, titles: usize, path: &mut Path) -> Origin {
-        path.above = None;
-        let place = path.begin_report();
+    fn name(&mut self, titles: usize, place: &Place) -> Origin {
         let title = place.titles.last().map(|title| title.words.clone());
         let name = title.or_else(|| Some(place.texts().last()?.text.clone()));
         let line = format!("line {titles}");
@@ -123,13 +122,14 @@ impl Tables {
 
     /// Adds a row. Returns why it is skipped, if it is.
     fn add_row(&mut self, number: usize, cells: &[String]) -> Option<String> {
-        let (columns, table) = self.last.as_ref()?;
+        let (columns, table, above) = self.last.as_ref()?;
         match columns.row(cells) {
             Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
                 return Some("a row without figures".to_owned());
             }
             Row::Run(mut run) => {
                 run.origins.push(table.clone());
+                run.noted_load.push(above.clone());
                 self.rows.push((number, *run));
             }
             Row::Average(mut average) => {
@@ -183,7 +183,13 @@ fn table_of(run: &Observation) -> Option<&str> {
 /// Adds the names of tables to the names of their rows if rows of several tables are there.
 pub(super) fn name_tables(observations: &mut [Observation]) {
     let used: BTreeSet<&str> = observations.iter().filter_map(table_of).collect();
-    let is_one_of_several = used.len() > 1;
+    let is_mixed = |cell: &Vec<usize>| {
+        let of_table = cell
+            .iter()
+            .filter(|run| table_of(&observations[**run]).is_some());
+        (1..cell.len()).contains(&of_table.count())
+    };
+    let is_one_of_several = used.len() > 1 || by_cell(observations).iter().any(is_mixed);
     for run in observations {
         match table_of(run).filter(|_| is_one_of_several) {
             Some(level) => {

@@ -77,12 +77,14 @@ fn of_path(path: &Path) -> Label {
 
 impl Label {
     fn shown(&self, with_folder: bool) -> String {
-        let Self { folder, name, .. } = self;
-        match (with_folder && !folder.is_empty(), name.is_empty()) {
-            (true, true) => folder.clone(),
-            (true, false) => format!("{folder}/{name}"),
-            (false, _) => name.clone(),
-        }
+        let folder = if with_folder {
+            self.folder.as_str()
+        } else {
+            ""
+        };
+        let parts = [folder, &self.name].into_iter();
+        let parts = parts.filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join("/")
     }
 }
 
@@ -97,8 +99,9 @@ fn resolve_numbers(groups: &mut [Group]) {
     }
     for (label, _) in groups {
         let known = &numbers[&key(label)];
-        let first = known.first().copied().unwrap_or_default();
-        let count_runs = first <= 1 && known.iter().copied().eq(first..first + known.len() as u64);
+        // `gzip-0.txt` and `gzip-1.txt` are without and with.
+        let first = u64::from(known.len() < 3 || !known.contains(&0));
+        let count_runs = known.iter().copied().eq(first..first + known.len() as u64);
         if let Some((whole, _)) = label.numbered.take().filter(|_| !count_runs) {
             label.name = whole;
         }

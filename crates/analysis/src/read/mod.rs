@@ -211,16 +211,17 @@ fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
             path: path.to_owned(),
         });
     }
-    match has(&["schema_version"]) {
-        true if has(&["cell"]) => saved::read_trial(bytes, path),
-        true => saved::read(bytes, path),
-        false if has(&["requests"]) => of_object(text, path),
-        false => Err(not_understood(
-            path,
-            "JSON, but neither a result of wrkbench nor of json.lua",
-        )),
-    }
-    .map(alone)
+    let read = if has(&["schema_version"]) && has(&["cell"]) {
+        saved::read_trial(bytes, path)
+    } else if has(&["schema_version"]) {
+        saved::read(bytes, path)
+    } else if has(&["requests"]) {
+        of_object(text, path)
+    } else {
+        let reason = "JSON, but neither a result of wrkbench nor of json.lua";
+        Err(not_understood(path, reason))
+    };
+    read.map(alone)
 }
 
 /// Decodes UTF-16 with a byte order mark, else UTF-8, or else Latin-1, in which different bytes are
@@ -243,17 +244,17 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
-    let (values, _) = notes::first_object(text.trim_start()).map_err(|error| {
+    let object = notes::first_object(text.trim_start()).map_err(|error| {
         let reason = format!("not the object of json.lua: {}", error.reason);
         not_understood(path, &reason)
     })?;
-    let nothing = values.get(results::metric::REQUESTS) == Some(&0.0);
     Ok(Observation {
         source: path.display().to_string(),
         form: Form::Object,
+        settings: object.settings(),
         run: 1,
-        values,
-        failure: nothing.then(|| "nothing was answered".to_owned()),
+        failure: object.failure(),
+        values: object.values,
         ..Observation::default()
     })
 }

@@ -83,10 +83,8 @@ fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<DistinctLoad> {
 
 /// The known parts of a run's load.
 fn parts(run: &Observation) -> BTreeMap<&'static str, LoadPart> {
-    let parts = match run.result.as_deref() {
-        Some(result) => of_result(result),
-        None => run.noted_load.clone(),
-    };
+    let result = run.result.as_deref();
+    let parts = result.map_or_else(|| run.noted_load.clone(), of_result);
     parts.into_iter().map(|part| (part.label, part)).collect()
 }
 
