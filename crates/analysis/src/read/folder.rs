@@ -189,9 +189,7 @@ fn no_runs(folder: &Path) -> String {
     let mut inside = inside.map(|entry| entry.path());
     match inside.find(|path| path.join(EXPERIMENT_FILE).exists()) {
         Some(sweep) => format!("no runs in it, but a sweep: give {}", sweep.display()),
-        None => "no runs in it (expected a sweep, results of wrkbench, or what wrk, wrk2 or \
-             wrk-cmm print)"
-            .to_owned(),
+        None => super::NO_RUN.replace("run in it (expected", "runs in it (expected a sweep,"),
     }
 }
 
