@@ -66,14 +66,17 @@ fn rows(table: &Table, with_averages: bool, output: &mut dyn Write) -> io::Resul
 /// are known.
 fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let has_failures = has_failures(table);
-    let is_merged = |at: usize| table.cells.iter().any(|cell| cell.merged[at].is_some());
+    // Looked up once: a table may have thousands of cells.
+    let columns = 0..table.columns.len();
+    let is_merged = columns.map(|at| table.cells.iter().any(|cell| cell.merged[at].is_some()));
+    let is_merged: Vec<bool> = is_merged.collect();
     let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
     titles.push("run".to_owned());
     for (at, name) in table.columns.iter().enumerate() {
         let title = title(name);
         if metric::percentile_of(name).is_some() {
             titles.push(escaped(format!("avg of {title}")));
-            titles.extend(is_merged(at).then(|| escaped(format!("{title} of all samples"))));
+            titles.extend(is_merged[at].then(|| escaped(format!("{title} of all samples"))));
         } else {
             titles.push(escaped(&title));
         }
@@ -84,7 +87,7 @@ fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
         let mut row = begin(table, cell, "avg");
         for (at, name) in table.columns.iter().enumerate() {
             row.push(shown(cell.averages[at], |value| average(name, value)));
-            row.extend(is_merged(at).then(|| shown(cell.merged[at], |value| average(name, value))));
+            row.extend(is_merged[at].then(|| shown(cell.merged[at], |value| average(name, value))));
         }
         row.extend(has_failures.then(|| averaged_runs(cell)));
         line(&row, output)?;
