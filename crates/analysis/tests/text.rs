@@ -522,6 +522,17 @@ fn additions_of_terminals_and_editors_change_nothing() {
 }
 
 #[test]
+fn runs_that_no_duration_ends_have_their_first_line() {
+    for length in ["500 requests ", ""] {
+        let text = WRK.replacen("Running 2s ", &format!("Running {length}"), 1);
+        assert_ne!(text, WRK, "{length}");
+        let run = only(&text);
+        assert_eq!(run.source, "notes.md:1", "{length}");
+        assert_eq!(run.target.as_deref(), Some("http://127.0.0.1:18471/"));
+    }
+}
+
+#[test]
 fn a_report_with_text_before_its_lines_is_skipped_with_a_note() {
     for prefix in ["wrk-1  | ", "May  1 12:00:00 host wrk[17]: ", "+"] {
         let lines = WRK2.lines().map(|line| format!("{prefix}{line}\n"));

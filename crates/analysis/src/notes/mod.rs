@@ -300,18 +300,15 @@ impl Reader {
         found.extend(self.runs.iter().map(observed));
         found.sort_by_key(|(line, _)| *line);
         let source_of = |line: usize| format!("{source}:{line}");
-        found
-            .iter_mut()
-            .for_each(|(line, run)| run.source = source_of(*line));
+        for (position, (line, run)) in (1..).zip(&mut found) {
+            (run.position, run.source) = (Some(position), source_of(*line));
+        }
         let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
         let runs = self.runs.iter();
         let runs = runs.map(|run| (source_of(run.line), run)).collect();
         notes.extend(drop_copies(std::iter::once(&mut observations)));
         tables::name_tables(&mut observations);
         text_names::keep_apart(&mut observations, &runs);
-        for (position, observation) in (1..).zip(&mut observations) {
-            observation.position = Some(position);
-        }
         renumber_duplicates(&mut observations);
         Reading {
             observations,

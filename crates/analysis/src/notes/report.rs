@@ -26,16 +26,18 @@ pub(super) struct Report {
     distribution: Option<&'static str>,
 }
 
-/// The first line of a report, with its duration and its URL.
+/// The first line of a report, with its duration, or the number of its requests, and its URL.
 static FIRST: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^Running\s+(\d[\d.]*[a-z]+)\s*test @(?:\s+(\S.*))?$"));
+    LazyLock::new(|| regex(r"^Running\s+(?:(\d\S*?(?: requests?)?)\s*)?test @(?:\s+(\S.*))?$"));
 
-/// The start of a report: duration and URL of its first line.
+/// The start of a report: duration and URL of its first line. One of them is there.
 pub(super) fn start(line: &str) -> Option<Report> {
     let first = FIRST.captures(line)?;
+    let text = |group| Some(first.get(group)?.as_str().to_owned());
+    text(1).or_else(|| text(2).filter(|url| url.contains("://")))?;
     Some(Report {
-        url: first.get(2).map(|url| url.as_str().to_owned()),
-        duration: Some(first[1].to_owned()),
+        url: text(2),
+        duration: text(1),
         ..Report::default()
     })
 }
@@ -195,7 +197,7 @@ impl Report {
         }
         let has_no_samples = NO_SAMPLES.is_match(line);
         self.has_no_samples |= has_no_samples && line.starts_with("Latency");
-        has_no_samples || FIRST.is_match(line) || IGNORED.is_match(line)
+        has_no_samples || start(line).is_some() || IGNORED.is_match(line)
     }
 
     /// Reads what a terminal wrapped of the first line.
