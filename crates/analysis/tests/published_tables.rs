@@ -123,9 +123,15 @@ fn a_run_is_a_number_in_the_listed_forms() {
 
 #[test]
 fn counters_of_the_kernel_are_values_under_their_names() {
-    let text = "| target | rps | TcpExt.ListenDrops | softnet.dropped |\n|---|---|---|---|\n\
-                | a | 1 | 2 | 3 |\n";
-    let run = &reading(text).observations[0];
-    let values = ["TcpExt.ListenDrops", "softnet.dropped"].map(|name| run.value(name));
-    assert_eq!(values, [Some(2.0), Some(3.0)]);
+    let names = [
+        "TcpExt.ListenDrops",
+        "softnet.dropped",
+        "pressure.cpu.some_us",
+    ];
+    let text = format!(
+        "| rps | {} |\n|---|---|---|---|\n| 1 | 2 | 3 | 4 |\n",
+        names.join(" | ")
+    );
+    let run = &reading(&text).observations[0];
+    assert_eq!(names.map(|name| run.value(name)), [2.0, 3.0, 4.0].map(Some));
 }

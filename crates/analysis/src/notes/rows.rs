@@ -34,7 +34,7 @@ static NUMBER_OF_RUN: LazyLock<Regex> =
 
 /// The name of a counter of the kernel.
 static COUNTER: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^(?:(?:softnet|stat)\.[a-z_]+|[A-Z]\w+\.[A-Z]\w+)$"));
+    LazyLock::new(|| regex(r"^(?:(?:softnet|stat|pressure)\.[a-z_.]+|[A-Z]\w+\.[A-Z]\w+)$"));
 
 /// What a column contains.
 #[derive(Debug, Clone, PartialEq)]
