@@ -31,40 +31,54 @@ use results::{Measured, RunResult, Verdict, cells};
 
 use super::runs::Runs;
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 29] = [
-    verdict::section,
-    searches::section,
-    capacity::section,
-    fleet::section,
-    levels::section,
-    effects::section,
-    order::section,
-    averages::section,
-    latency::section,
-    latency::distribution,
-    |runs| parts::section(Place::LatencyParts, runs),
-    |runs| parts::section(Place::Names, runs),
-    |runs| parts::section(Place::Contents, runs),
-    |runs| parts::section(Place::Addresses, runs),
-    over_time::section,
-    phases::section,
-    responses::section,
-    |runs| parts::section(Place::Server, runs),
-    load_generator::section,
-    |runs| parts::section(Place::Connections, runs),
-    telemetry::section,
-    verdict::warnings_of_runs,
-    averages::values,
-    differences::section,
-    hooks::section,
-    environment::section,
-    telemetry::counters,
-    environment::plan,
-    verdict::reading_notes,
+/// What a page has, in its order.
+enum Entry {
+    /// A section that pages of all kinds may have.
+    Own(fn(&Runs<'_>) -> Option<Section>),
+    /// The sections of the optional measurements at this place.
+    Parts(Place),
+}
+
+use Entry::{Own, Parts};
+
+const ALL: [Entry; 29] = [
+    Own(verdict::section),
+    Own(searches::section),
+    Own(capacity::section),
+    Own(fleet::section),
+    Own(levels::section),
+    Own(effects::section),
+    Own(order::section),
+    Own(averages::section),
+    Own(latency::section),
+    Own(latency::distribution),
+    Parts(Place::LatencyParts),
+    Parts(Place::Names),
+    Parts(Place::Contents),
+    Parts(Place::Addresses),
+    Own(over_time::section),
+    Own(phases::section),
+    Own(responses::section),
+    Parts(Place::Server),
+    Own(load_generator::section),
+    Parts(Place::Connections),
+    Own(telemetry::section),
+    Own(verdict::warnings_of_runs),
+    Own(averages::values),
+    Own(differences::section),
+    Own(hooks::section),
+    Own(environment::section),
+    Own(telemetry::counters),
+    Own(environment::plan),
+    Own(verdict::reading_notes),
 ];
 
 pub(super) fn all(runs: &Runs<'_>) -> Vec<Section> {
-    ALL.iter().filter_map(|section| section(runs)).collect()
+    let sections = ALL.iter().flat_map(|entry| match entry {
+        Own(section) => section(runs).into_iter().collect(),
+        Parts(place) => parts::sections(*place, runs),
+    });
+    sections.collect()
 }
 
 /// A finding has no more lines of evidence.

@@ -5,10 +5,14 @@ use results::parts::{self, PartSection, PartTable, Place};
 
 use crate::page::runs::Runs;
 
-/// The section at this place; `None` if no run has measured anything for it.
-pub(super) fn section(place: Place, runs: &Runs<'_>) -> Option<Section> {
-    let mut all = parts::ALL.iter().filter_map(|part| part.section.as_ref());
-    let section = all.find(|section| section.place == place)?;
+/// The sections at this place of the parts that runs have measured.
+pub(super) fn sections(place: Place, runs: &Runs<'_>) -> Vec<Section> {
+    let all = parts::ALL.iter().filter_map(|part| part.section.as_ref());
+    let here = all.filter(|section| section.place == place);
+    here.filter_map(|section| filled(section, runs)).collect()
+}
+
+fn filled(section: &PartSection, runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = findings(section, runs);
     blocks.extend(section.tables.iter().filter_map(|table| match table {
         PartTable::OfGroups(table) => runs.of_groups(table),
