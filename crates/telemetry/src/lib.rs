@@ -16,6 +16,7 @@ mod profile;
 mod sampler;
 mod server;
 pub mod sockets;
+mod target;
 mod thread;
 
 pub use counters::Counters;

@@ -20,8 +20,8 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 use crate::clock;
 use crate::file::read;
 use crate::procfs::{process, socket_table};
-use crate::profile::numbers_in;
 use crate::sockets::{Diag, Filter, Socket};
+use crate::target::numbers_in;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]

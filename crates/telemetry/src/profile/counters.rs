@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::perf_event::{Counter, Ring};
-use super::target::numbers_in;
 use crate::file::read;
 use crate::procfs::process::cpu_list;
+use crate::target::numbers_in;
 
 /// One counter for each thread and CPU, and one ring for each CPU.
 #[derive(Debug)]

@@ -10,7 +10,6 @@ mod record;
 mod sampling;
 mod spaces;
 mod symbols;
-mod target;
 mod threads;
 
 use std::io;
@@ -21,14 +20,13 @@ use std::thread::JoinHandle;
 use results::ProfileSamples;
 
 pub use self::record::addresses_in_records;
-pub(crate) use self::target::numbers_in;
 
 use self::counters::Counters;
 use self::record::Task;
 use self::sampling::SamplingState;
-use self::target::{PROCESSES_MAX, Target};
 use self::threads::ThreadMeter;
 use crate::clock;
+use crate::target::{PROCESSES_MAX, Target};
 
 /// A profiler that is ready to start.
 pub struct Profiler(SamplingState);

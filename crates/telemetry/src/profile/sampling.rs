@@ -12,9 +12,9 @@ use super::naming;
 use super::perf_event::{Ring, SAMPLES_PER_SEC};
 use super::record::{self, Record, Sample, Task};
 use super::spaces::{Frame, Spaces};
-use super::target::Target;
 use super::threads::ThreadMeter;
 use crate::clock;
+use crate::target::Target;
 
 /// How often rings are emptied: they hold the samples of half a second.
 const TURN: Duration = Duration::from_millis(20);

@@ -297,7 +297,7 @@ mod tests {
         let process = std::process::id();
         let now_ns = || crate::clock::monotonic_ns().expect("this system has the clock");
         let mut meter = ThreadMeter::new(process, now_ns());
-        let thread = super::super::target::numbers_in(Path::new("/proc/self/task")).next();
+        let thread = crate::target::numbers_in(Path::new("/proc/self/task")).next();
         let thread = thread.expect("this process has threads");
         meter.add(Task { process, thread });
         let (intervals, _, seen) = meter.finish(now_ns());

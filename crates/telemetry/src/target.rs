@@ -1,4 +1,4 @@
-//! Which processes are profiled: one by its number, those of a systemd unit, or those of a name.
+//! Which processes a server is: one by its number, those of a systemd unit, or those of a name.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::file::read;
 
-/// Which processes are profiled.
+/// Which processes a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// One process.
