@@ -141,6 +141,10 @@ pub struct RunPlan {
     /// unit, or the name of processes; behind `host=NAME:` if an agent of this name samples it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// The server whose CPU time is measured: the number of a process, a systemd unit, or the name
+    /// of a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What is asked of the server about single requests.
     #[serde(default, skip_serializing_if = "TracingSpec::is_default")]
     pub tracing: TracingSpec,
@@ -171,6 +175,7 @@ impl RunPlan {
             backend: BackendChoice::Auto,
             telemetry: None,
             profile: None,
+            server: None,
             tracing: TracingSpec::default(),
         }
     }

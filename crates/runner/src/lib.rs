@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use telemetry::{MachineMeter, Profiler, Sampler, ServerAddress, ServerMeter};
+use telemetry::{MachineMeter, Profiler, Sampler, ServerAddress, ServerCpuMeter, ServerMeter};
 
 /// Facts about the invocation that only the entry point of the program knows.
 #[derive(Debug, Clone, Default)]
@@ -216,6 +216,7 @@ pub struct Prepared {
     sampler: Option<Sampler>,
     profiler: Option<Profiler>,
     server: Option<ServerMeter>,
+    server_cpu: Option<ServerCpuMeter>,
     lookups: Option<Lookups>,
     notes: Vec<String>,
     request_names: Option<Vec<String>>,
@@ -245,6 +246,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     // That of a fleet is the coordinator's.
     let profiled = plan.profile.as_deref();
     let profiler = run_profile::prepare(profiled.filter(|_| invocation.fleet.is_none()))?;
+    let server_cpu = plan.server.as_deref().map(server_cpu_meter).transpose()?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
     let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
     let file_note = file_limit.and_then(|limit| {
@@ -291,6 +293,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         sampler,
         profiler,
         server,
+        server_cpu,
         lookups,
         notes,
         request_names: sources.request_names,
@@ -384,6 +387,7 @@ impl Prepared {
             sampler,
             profiler,
             server,
+            server_cpu,
             lookups,
             keeps_secrets,
             ..
@@ -400,6 +404,7 @@ impl Prepared {
             sampler,
             profiler,
             server,
+            server_cpu,
             lookups: lookups.map(|lookups| (lookups, book)),
             keeps_secrets,
         })
@@ -417,6 +422,7 @@ pub struct ArmedRun {
     sampler: Option<Sampler>,
     profiler: Option<Profiler>,
     server: Option<ServerMeter>,
+    server_cpu: Option<ServerCpuMeter>,
     lookups: Option<(Lookups, AddressBook)>,
     keeps_secrets: bool,
 }
@@ -477,6 +483,7 @@ impl ArmedRun {
             sampler,
             profiler,
             mut server,
+            server_cpu,
             lookups,
             keeps_secrets,
         } = self;
@@ -490,6 +497,12 @@ impl ArmedRun {
         let times = workers.times(start_ns);
         let started_unix_ms = read_at.unix_ms_at(times.measure_ns);
         telemetry.begin(times);
+        if let Some(meter) = &server_cpu {
+            meter.begin(telemetry::Window {
+                begin_ns: times.measure_ns,
+                end_ns: times.end_ns,
+            });
+        }
         let lookups = lookups.and_then(|(lookups, book)| lookups.start(book));
         let outcome = workers.start(start_ns, interrupted, observer);
         let lookup_counts = lookups.and_then(RunningLookups::end);
@@ -513,6 +526,7 @@ impl ArmedRun {
             leaving,
             slow_spans,
         } = outcome;
+        recording.parts.server = server_cpu.and_then(ServerCpuMeter::finish);
         if let Some(location) = recording
             .redirect_location
             .as_mut()
@@ -567,6 +581,12 @@ impl ArmedRun {
             leaving,
         }
     }
+}
+
+/// Finds the server of `--server`, and prepares to measure its CPU time.
+fn server_cpu_meter(server: &str) -> Result<ServerCpuMeter, RunnerError> {
+    let meter = ServerCpuMeter::start(server);
+    meter.map_err(|error| RunnerError::Telemetry(format!("--server {server}: {error}")))
 }
 
 /// The result with its verdict and warnings, those of the engine last. If the run gave up,

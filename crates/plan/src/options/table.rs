@@ -1377,6 +1377,16 @@ pub static OPTIONS: &[OptionSpec] = &[
         OptionValue::or_unset(plan.profile.clone(), Text)
     }),
     option(
+        "server",
+        Heading::Telemetry,
+        Setter::Text(|plan, server| plan.server = Some(server)),
+        "Measure the CPU time of the server: a process ID, a systemd unit or a process name",
+    )
+    .value_name("SERVER")
+    .shown("measured server", Other, |plan| {
+        OptionValue::or_unset(plan.server.clone(), Text)
+    }),
+    option(
         "server-timing",
         Heading::Telemetry,
         Setter::Switch(|plan| plan.tracing.server_timing = true),

@@ -25,6 +25,7 @@ pub mod log;
 pub mod names;
 pub mod profile;
 pub mod quic;
+pub mod server;
 pub mod telemetry;
 
 use std::time::Duration;
@@ -151,6 +152,8 @@ parts! {
     quic: Option<quic::QuicRecording>,
     /// With `--server-timing`, `--traceparent` or `--profile`: what the latency consists of.
     breakdown: Option<breakdown::BreakdownRecording>,
+    /// With `--server`: the CPU time of the server.
+    server: Option<server::ServerRecording>,
 }
 
 /// What a part adds to metrics, texts and pages. All of it is data or makes data; whatever shows
@@ -189,7 +192,7 @@ impl PartView {
 }
 
 /// All parts, in the order of metrics, texts and notes.
-pub static ALL: [&PartView; 10] = [
+pub static ALL: [&PartView; 11] = [
     &events::VIEW,
     &llm::VIEW,
     &good::VIEW,
@@ -198,6 +201,7 @@ pub static ALL: [&PartView; 10] = [
     &names::VIEW_BY_ADDRESS,
     &log::VIEW,
     &quic::VIEW,
+    &server::VIEW,
     &profile::VIEW,
     &telemetry::VIEW,
 ];
