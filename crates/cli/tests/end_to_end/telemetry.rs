@@ -2,10 +2,12 @@
 
 use std::fs;
 
-use results::Telemetry;
+use results::{Metric, Telemetry};
 use serde_json::Value;
+use testkit::{Folder, Process};
 
-use crate::harness::{Run, load, site};
+use crate::harness::{Run, load, program, site};
+use crate::judge;
 
 fn telemetry<'r>(run: &'r Run<'_>) -> &'r Telemetry {
     run.result.telemetry.as_ref().unwrap()
@@ -153,4 +155,43 @@ fn an_unusable_file_for_samples_is_refused_before_the_run() {
         assert_eq!(output.stderr.lines().count(), 1);
     }
     assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn the_cpu_time_of_another_process_is_measured() {
+    let mut server = Process::start(program(&["serve", "--listen", "0"]));
+    let line = server.next_line().unwrap();
+    let url = line.strip_prefix("serving ").unwrap().trim_end();
+    let folder = Folder::new();
+    let json = folder.file("r.json");
+    let id = server.id().to_string();
+    let run = program(&[
+        "-t1", "-c4", "-d500ms", "--server", &id, "--json", &json, url,
+    ]);
+    let output = Process::start(run).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("\nServer CPU: "), "{output:?}");
+    let result = judge::document(&fs::read(&json).unwrap());
+    let found = result.recording.parts.server.unwrap();
+    assert_eq!(found.processes, 1);
+    assert!(found.elapsed_ns >= 400_000_000, "{found:?}");
+    let responses = result.recording.counters.responses();
+    let shown = Metric::named("server_cpu_per_request_us")
+        .of(&result)
+        .unwrap();
+    let total_us = shown.value * responses as f64;
+    assert!(
+        (total_us - found.cpu_ns as f64 / 1e3).abs() < 1.0,
+        "{shown:?} {found:?}"
+    );
+
+    let run = program(&["-d500ms", "--server", "no such server", url]);
+    let output = Process::start(run).finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(
+        output
+            .stderr
+            .contains("--server no such server: no process is called"),
+        "{output:?}"
+    );
 }
