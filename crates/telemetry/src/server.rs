@@ -198,7 +198,7 @@ fn has_socket(root: &Path, process: u32, inodes: &BTreeSet<u64>) -> bool {
 fn cpu_ticks(root: &Path, processes: &[u32]) -> BTreeMap<u32, u64> {
     let ticks = |process: &u32| {
         let stat = root.join("proc").join(process.to_string()).join("stat");
-        Some((*process, process::cpu_ticks(&read(&stat)?)?))
+        Some((*process, process::Usage::of_stat(&read(&stat)?)?.own_ticks))
     };
     processes.iter().filter_map(ticks).collect()
 }
@@ -235,17 +235,11 @@ mod tests {
         ServerAddress::Tcp("127.0.0.1:8080".parse().expect("an address"))
     }
 
-    fn write(folder: &Folder, path: &str, content: &str) {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
-        fs::write(path, content).expect("a file");
-    }
-
     /// A process with a listening socket that has used `ticks` of CPU time.
     fn process(folder: &Folder, id: u32, ticks: u64, status: &str) {
         let stat = format!("{id} (a (b) c) S 1 1 1 0 -1 0 1 2 3 4 {ticks} 0 0 0 20 0 1 0 9\n");
-        write(folder, &format!("proc/{id}/stat"), &stat);
-        write(folder, &format!("proc/{id}/status"), status);
+        folder.file_with(&format!("proc/{id}/stat"), &stat);
+        folder.file_with(&format!("proc/{id}/status"), status);
         let fds = folder.join(&format!("proc/{id}/fd"));
         fs::create_dir_all(&fds).expect("a folder");
         let _ = symlink("socket:[4711]", fds.join("3"));
@@ -254,8 +248,8 @@ mod tests {
     #[test]
     fn the_processes_with_the_listening_socket_are_the_server() {
         let folder = Folder::new();
-        write(&folder, "proc/net/tcp", TABLE);
-        write(&folder, "proc/self/status", STATUS);
+        folder.file_with("proc/net/tcp", TABLE);
+        folder.file_with("proc/self/status", STATUS);
         process(&folder, 10, 100, STATUS);
         process(&folder, 11, 200, STATUS);
         let found = ServerMeter::find_below(folder.path(), &[address()], |_| true, |_| None);
@@ -276,8 +270,8 @@ mod tests {
     #[test]
     fn a_server_on_other_cpus_shares_none() {
         let folder = Folder::new();
-        write(&folder, "proc/net/tcp", TABLE);
-        write(&folder, "proc/self/status", "Cpus_allowed_list:\t2,4-5\n");
+        folder.file_with("proc/net/tcp", TABLE);
+        folder.file_with("proc/self/status", "Cpus_allowed_list:\t2,4-5\n");
         process(&folder, 10, 100, STATUS);
         let found = ServerMeter::find_below(folder.path(), &[address()], |_| true, |_| None);
         assert!(!found.expect("there is a server").end().shares_cpus);

@@ -15,6 +15,7 @@ use results::parts::server::ServerRecording;
 
 use crate::clock::{self, monotonic_ns};
 use crate::file::read;
+use crate::procfs::process::Usage;
 use crate::sampler::Window;
 use crate::target::{Target, numbers_in};
 
@@ -43,15 +44,6 @@ struct Reading {
     processes: BTreeMap<u32, Usage>,
 }
 
-/// What `/proc/PID/stat` says of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Usage {
-    parent: u32,
-    own_ticks: u64,
-    /// Of its children that have ended and that it has waited for.
-    children_ticks: u64,
-}
-
 impl Server {
     fn find(name: &str) -> Result<Self, String> {
         let root = Path::new("/");
@@ -73,7 +65,7 @@ impl Server {
         };
         let mut processes = self.target.processes(&self.root);
         let found = if group_ns.is_some() {
-            let number = |process| (process, Usage::NONE);
+            let number = |process| (process, Usage::default());
             processes.into_iter().map(number).collect()
         } else {
             let all = usages(&self.root);
@@ -138,27 +130,6 @@ impl ServerCpuMeter {
     pub fn finish(self) -> Option<ServerRecording> {
         drop(self.window);
         self.thread.join().ok().flatten()
-    }
-}
-
-impl Usage {
-    const NONE: Self = Self {
-        parent: 0,
-        own_ticks: 0,
-        children_ticks: 0,
-    };
-
-    /// Reads `/proc/PID/stat` (fields 4 and 14 to 17).
-    fn of_stat(stat: &str) -> Option<Self> {
-        // The name of the program is in parentheses and may contain some.
-        let (_, behind) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = behind.split_ascii_whitespace().take(15).collect();
-        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        Some(Self {
-            parent: fields.get(1)?.parse().ok()?,
-            own_ticks: ticks(11)?.checked_add(ticks(12)?)?,
-            children_ticks: ticks(13)?.checked_add(ticks(14)?)?,
-        })
     }
 }
 
@@ -233,18 +204,12 @@ mod tests {
 
     use super::*;
 
-    fn write(folder: &Folder, path: &str, content: &str) {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
-        fs::write(path, content).expect("a file");
-    }
-
     /// A process with its parent, its own ticks, and those of its children that have ended.
     fn process(folder: &Folder, id: u32, parent: u32, own: u64, children: u64) {
         let stat =
             format!("{id} (a (b) c) S {parent} 1 1 0 -1 0 1 2 3 4 {own} 0 {children} 0 20\n");
-        write(folder, &format!("proc/{id}/stat"), &stat);
-        write(folder, &format!("proc/{id}/comm"), "server\n");
+        folder.file_with(&format!("proc/{id}/stat"), &stat);
+        folder.file_with(&format!("proc/{id}/comm"), "server\n");
     }
 
     fn server(folder: &Folder, target: Target) -> Server {
@@ -295,9 +260,9 @@ mod tests {
         let group = folder.join("sys/fs/cgroup/a.service");
         let stat = |usec: u64| {
             let text = format!("usage_usec {usec}\nuser_usec 1\nsystem_usec 2\n");
-            write(&folder, "sys/fs/cgroup/a.service/cpu.stat", &text);
+            folder.file_with("sys/fs/cgroup/a.service/cpu.stat", &text);
         };
-        write(&folder, "sys/fs/cgroup/a.service/cgroup.procs", "12\n13\n");
+        folder.file_with("sys/fs/cgroup/a.service/cgroup.procs", "12\n13\n");
         stat(1_000_000);
         let server = server(&folder, Target::Group(group));
         let begin = server.reading();
@@ -306,22 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_usage() {
-        for stat in [
-            "",
-            "7 (a",
-            "7 (a) R 1",
-            "7 (a) R 1 7 7 0 -1 0 1 0 0 0 x 5 1 1",
-        ] {
-            assert_eq!(Usage::of_stat(stat), None, "{stat:?}");
-        }
+    fn other_texts_are_no_time_of_a_group() {
         for stat in ["", "usage_usec x", "usage_usec 99999999999999999999"] {
             assert_eq!(usage_ns(stat), None, "{stat:?}");
         }
     }
 
     #[test]
-    fn a_child_that_uses_the_cpu_is_measured_and_one_that_waits_is_not() {
+    fn a_process_that_waits_is_found_and_uses_no_time() {
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()

@@ -169,12 +169,6 @@ mod tests {
 
     use super::*;
 
-    fn write(folder: &Folder, path: &str, content: &str) {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
-        fs::write(path, content).expect("a file");
-    }
-
     fn machine() -> Folder {
         let folder = Folder::new();
         for (process, comm, program) in [
@@ -183,22 +177,14 @@ mod tests {
             (12, "worker", "/opt/a server"),
             (13, "a-very-long-nam", "/x/y"),
         ] {
-            write(
-                &folder,
-                &format!("proc/{process}/comm"),
-                &format!("{comm}\n"),
-            );
+            folder.file_with(&format!("proc/{process}/comm"), format!("{comm}\n"));
             let link = folder.join(&format!("proc/{process}/exe"));
             symlink(program, link).expect("a link");
         }
         let service = "sys/fs/cgroup/system.slice/web.service";
-        write(&folder, &format!("{service}/cgroup.procs"), "12\n");
-        write(&folder, &format!("{service}/below/cgroup.procs"), "13\n0\n");
-        write(
-            &folder,
-            "sys/fs/cgroup/system.slice/off.service/cgroup.procs",
-            "",
-        );
+        folder.file_with(&format!("{service}/cgroup.procs"), "12\n");
+        folder.file_with(&format!("{service}/below/cgroup.procs"), "13\n0\n");
+        folder.file_with("sys/fs/cgroup/system.slice/off.service/cgroup.procs", "");
         folder
     }
 

@@ -5,14 +5,30 @@ use std::collections::BTreeSet;
 /// A machine has no more CPUs.
 const CPUS_MAX: u32 = 1 << 16;
 
-/// Ticks of CPU time since a process was started, in user and kernel mode (fields 14 and 15 of
-/// `stat`).
-pub(crate) fn cpu_ticks(stat: &str) -> Option<u64> {
-    // The name of the program is in parentheses and may contain some.
-    let (_, behind) = stat.rsplit_once(')')?;
-    let mut fields = behind.split_ascii_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    next()?.checked_add(next()?)
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// The process that has started it, or has taken it over.
+    pub(crate) parent: u32,
+    /// Ticks of CPU time since it was started, in user and kernel mode.
+    pub(crate) own_ticks: u64,
+    /// The same of its children that have ended and that it has waited for.
+    pub(crate) children_ticks: u64,
+}
+
+impl Usage {
+    /// Reads a line of `stat` (fields 4 and 14 to 17).
+    pub(crate) fn of_stat(stat: &str) -> Option<Self> {
+        // The name of the program is in parentheses and may contain some.
+        let (_, behind) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = behind.split_ascii_whitespace().take(15).collect();
+        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            parent: fields.get(1)?.parse().ok()?,
+            own_ticks: ticks(11)?.checked_add(ticks(12)?)?,
+            children_ticks: ticks(13)?.checked_add(ticks(14)?)?,
+        })
+    }
 }
 
 /// The CPUs on which a process may run (`Cpus_allowed_list` of `status`).
@@ -43,10 +59,20 @@ mod tests {
 
     #[test]
     fn the_name_of_a_program_does_not_confuse_its_cpu_time() {
-        let stat = "7 (a) 9 9 (b) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100";
-        assert_eq!(cpu_ticks(stat), Some(300));
-        for broken in ["", "7 (a", "7 (a) R 1", "7 (a) R 1 7 7 0 -1 0 1 0 0 0 x 5"] {
-            assert_eq!(cpu_ticks(broken), None, "{broken:?}");
+        let stat = "7 (a) 9 9 (b) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 3 4 20 0 1 0 100";
+        let expected = Usage {
+            parent: 1,
+            own_ticks: 300,
+            children_ticks: 7,
+        };
+        assert_eq!(Usage::of_stat(stat), Some(expected));
+        for broken in [
+            "",
+            "7 (a",
+            "7 (a) R 1",
+            "7 (a) R 1 7 7 0 -1 0 1 0 0 0 x 5 1 1",
+        ] {
+            assert_eq!(Usage::of_stat(broken), None, "{broken:?}");
         }
     }
 
