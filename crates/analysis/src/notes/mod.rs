@@ -138,7 +138,9 @@ impl Reader {
             // A line without its line feed may have lost a part of the URL.
             report.url.take_if(|_| !raw.ends_with('\n'));
             self.open = Some(self.run(number, report));
-        } else if command::tool(line).is_some() || lines::heading(line, false).is_some() {
+        } else if self.open.is_some()
+            && (command::tool(line).is_some() || lines::heading(line, false).is_some())
+        {
             // No line of a report looks like these.
             self.end_open();
         }

@@ -17,7 +17,7 @@ struct Keys {
     bytes_transfer_per_sec: Option<f64>,
     #[serde(default)]
     latency_distribution: Vec<Latency>,
-    /// All others.
+    /// The keys that are not read. Those with texts name the run.
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
 }
