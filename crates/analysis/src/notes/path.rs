@@ -194,7 +194,7 @@ impl Path {
         let label = lines::label(text).map(|_| LEVEL_OF_LABELS);
         if label.is_none() {
             // A label with text below it introduces that text.
-            self.turn(Line::is_label, None);
+            self.relabel(Line::is_label, None);
         }
         self.add(source, label, None, text);
     }
@@ -222,7 +222,7 @@ impl Path {
         }
         // What one block sets twice may be about different things: a client and a server.
         let is_replaced = |known: &Line| known.key == key && known.setting != line.setting;
-        self.turn(is_replaced, Some(LEVEL_OF_REPLACED));
+        self.relabel(is_replaced, Some(LEVEL_OF_REPLACED));
         self.lines.retain(|known| known.key != key);
         self.lines.push(line);
         if self.lines.len() > LINES_MAX {
@@ -230,21 +230,21 @@ impl Path {
         }
     }
 
-    /// Gives lines of this block another level, and takes the same ones of earlier blocks away.
-    fn turn(&mut self, is_turned: impl Fn(&Line) -> bool, level: Option<u8>) {
-        let mut turned = BTreeSet::new();
+    /// Gives lines of this block another level, and removes the same lines of earlier blocks.
+    fn relabel(&mut self, is_meant: impl Fn(&Line) -> bool, level: Option<u8>) {
+        let mut changed = BTreeSet::new();
         let block = self
             .lines
             .iter_mut()
             .filter(|line| line.reports == self.reports);
-        for line in block.filter_map(Rc::get_mut).filter(|line| is_turned(line)) {
+        for line in block.filter_map(Rc::get_mut).filter(|line| is_meant(line)) {
             line.key = mark((line.key, line.mark, level));
             (line.level, line.setting) = (level, None);
-            turned.insert(line.key);
+            changed.insert(line.key);
         }
         let reports = self.reports;
         self.lines
-            .retain(|known| known.reports == reports || !turned.contains(&known.key));
+            .retain(|known| known.reports == reports || !changed.contains(&known.key));
     }
 
     /// A heading ends the last one of the same level above the last report, and the deeper ones

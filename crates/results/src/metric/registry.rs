@@ -20,12 +20,12 @@ pub(crate) struct Row {
     /// What a run without a value lacks.
     pub(crate) needs: Needs,
     pub(crate) value: Getter,
-    /// Whether a run in progress does not know it.
+    /// Whether it is known only when the run has ended.
     pub(crate) is_of_end: bool,
 }
 
 impl Row {
-    /// The same metric, which is known only when the run has ended.
+    /// Marks the metric as known only when the run has ended.
     pub(crate) const fn at_end(mut self) -> Self {
         self.is_of_end = true;
         self

@@ -45,12 +45,12 @@ trait Measurement: Default {
     /// All histograms of the recording, which are packed before they are sent or saved.
     fn histograms_mut(&mut self) -> Vec<&mut Histogram>;
 
-    /// What of it is known during a run, and shown then. It is copied once a second.
+    /// What is known of it during a run, and shown then. It is copied once a second.
     fn so_far(&self) -> Option<Self> {
         None
     }
 
-    /// What came after `earlier`, both of them as [`Self::so_far`], as far as it is a count.
+    /// The counts since `earlier`. Both are made by [`Self::so_far`].
     fn since(&self, _earlier: &Self) -> Self {
         Self::default()
     }
@@ -117,15 +117,14 @@ macro_rules! parts {
                 $(Part::histograms_mut(&mut self.$name).into_iter().for_each(Histogram::pack);)*
             }
 
-            /// What of them is known during a run, and shown then
+            /// What is known of them during a run, and shown then
             /// ([`crate::snapshot::Snapshot::parts`]).
             #[must_use]
             pub fn so_far(&self) -> Self {
                 Self { $($name: Part::so_far(&self.$name),)* }
             }
 
-            /// What came after `earlier`, both of them as [`Self::so_far`], as far as it is a
-            /// count.
+            /// The counts since `earlier`. Both are made by [`Self::so_far`].
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
                 Self { $($name: Part::since(&self.$name, &earlier.$name),)* }

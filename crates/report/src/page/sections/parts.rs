@@ -9,10 +9,11 @@ use crate::page::runs::Runs;
 pub(super) fn sections(place: Place, runs: &Runs<'_>) -> Vec<Section> {
     let all = parts::ALL.iter().filter_map(|part| part.section.as_ref());
     let here = all.filter(|section| section.place == place);
-    here.filter_map(|section| filled(section, runs)).collect()
+    here.filter_map(|section| section_of(section, runs))
+        .collect()
 }
 
-fn filled(section: &PartSection, runs: &Runs<'_>) -> Option<Section> {
+fn section_of(section: &PartSection, runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = findings(section, runs);
     blocks.extend(section.tables.iter().filter_map(|table| match table {
         PartTable::OfGroups(table) => runs.of_groups(table),

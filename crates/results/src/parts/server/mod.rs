@@ -80,7 +80,26 @@ fn check(result: &RunResult) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use plan::{RunPlan, Target};
+
     use super::*;
+    use crate::Window;
+
+    #[test]
+    fn cpu_time_in_no_time_is_a_contradiction() {
+        let plan = RunPlan::new(Target::parse("http://h/").expect("a URL"));
+        let mut result = RunResult::new(plan, Window::default());
+        let mut check = |server| {
+            result.recording.parts.server = server;
+            check(&result).is_ok()
+        };
+        let idle = ServerRecording::default();
+        let used = ServerRecording { cpu_ns: 1, ..idle };
+        assert_eq!(
+            [None, Some(idle), Some(used)].map(&mut check),
+            [true, true, false]
+        );
+    }
 
     #[test]
     fn servers_of_a_fleet_add_up() {
