@@ -13,11 +13,12 @@ use crate::{Histogram, RunResult};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ServerRecording {
-    /// Between the two readings, at the start and at the end of the window, nanoseconds.
+    /// Time between the readings at the start and at the end of the window, nanoseconds.
     pub elapsed_ns: u64,
-    /// CPU time between them, nanoseconds (`/proc/PID/stat`, or `cpu.stat` of a control group).
+    /// CPU time between the readings, nanoseconds (`/proc/PID/stat`, or `cpu.stat` of a control
+    /// group).
     pub cpu_ns: u64,
-    /// Processes that were there at one of the readings.
+    /// Processes that one of the readings, or both, found.
     pub processes: u64,
 }
 
