@@ -62,7 +62,6 @@ pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};
 pub(crate) use report_command::{ChartRequest, ReportRequest, TrendRequest};
-pub(crate) use report_files::ReportFile;
 pub(crate) use restore::{Companion, RestoreArgs};
 use run::ReplayCommandArgs;
 use run::VersionMode;

@@ -264,7 +264,9 @@ fn fetch(
     if options.json != Some(JsonTarget::Stdout) {
         output.write_all(report::text::banner(&finished.result.plan).as_bytes())?;
     }
-    let delivered = deliver(&mut finished, &options, &mut output);
+    // No signal is caught.
+    let never = AtomicBool::new(false);
+    let delivered = deliver(&mut finished, &options, &mut output, &never);
     let code = tell_after(&mut finished, notes, &options, false, program);
     delivered?;
     Ok(ExitCode::from(code))

@@ -20,7 +20,7 @@ use results::RunResult;
 use super::reading::read_all;
 use super::result_file::{self, Readers};
 use super::{EXIT_CRITERIA, print, samples, tell};
-use crate::args::{ChartRequest, ReportFile, ReportPlace, ReportRequest, TrendRequest};
+use crate::args::{ChartRequest, ReportPlace, ReportRequest, TrendRequest};
 
 /// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
 /// otherwise 2 if a condition holds.
@@ -198,33 +198,24 @@ pub(super) fn write_of_folder(folder: &Path, place: &ReportPlace) -> anyhow::Res
     check_not_read(option, &path, &[folder.to_owned()], &reading.observations)?;
     let results = fs::metadata(Store::at(folder).experiment_path())?;
     let readers = Readers::of(results.mode() & 0o077 == 0);
-    write_as(&reading, option, &path, format, readers)?;
+    let bytes = rendered(&reading, format)?;
+    result_file::write(option, &path, readers, |output| output.write_all(&bytes))?;
     Ok(path)
 }
 
-/// Writes the report of one run.
+/// The report of one run as the bytes of a file.
 ///
 /// # Errors
-/// When the format cannot represent the run, or the report cannot be written.
-pub(super) fn write_of_run(
-    result: &RunResult,
-    file: &ReportFile,
-    readers: Readers,
-) -> anyhow::Result<()> {
+/// When the format cannot represent the run.
+pub(super) fn of_run(result: &RunResult, format: ExportFormat) -> anyhow::Result<Vec<u8>> {
     let reading = Reading {
         observations: vec![Observation::of_run(result.clone())],
         ..Reading::default()
     };
-    write_as(&reading, file.option, &file.path, file.format, readers)
+    rendered(&reading, format)
 }
 
-fn write_as(
-    reading: &Reading,
-    option: &str,
-    path: &Path,
-    format: ExportFormat,
-    readers: Readers,
-) -> anyhow::Result<()> {
+fn rendered(reading: &Reading, format: ExportFormat) -> anyhow::Result<Vec<u8>> {
     let conclusions = conclusions_of(reading);
     let export = Export {
         subject: subject(reading, conclusions.as_ref()),
@@ -232,7 +223,7 @@ fn write_as(
     };
     let mut bytes = Vec::new();
     export::render(&export, format, &mut bytes)?;
-    result_file::write(option, path, readers, |output| output.write_all(&bytes))
+    Ok(bytes)
 }
 
 /// How the runs differ, as their experiments judge it; `None` if there is nothing to compare: a

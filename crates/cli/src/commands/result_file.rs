@@ -66,9 +66,25 @@ pub(super) fn write(
     readers: Readers,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
+    write_unless(&|| false, option, path, readers, content)
+}
+
+/// The same where signals are caught: waiting for the reader of a pipe ends when `is_interrupted`.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn write_unless(
+    is_interrupted: &dyn Fn() -> bool,
+    option: &str,
+    path: &Path,
+    readers: Readers,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let outcome = destination(path).and_then(|destination| match destination {
         Destination::File(file) => replace(&file, readers, content),
-        Destination::InPlace(path) => fill_stream(PatientStream::open(&path)?, content),
+        Destination::InPlace(path) => {
+            fill_stream(PatientStream::open(&path, is_interrupted)?, content)
+        }
         Destination::Stdout => fill_stream(io::stdout().lock(), content),
         Destination::Stderr => fill_stream(io::stderr().lock(), content),
     });
@@ -112,58 +128,89 @@ pub(super) fn open(path: &Path, readers: Readers) -> io::Result<Opened> {
     }
 }
 
-/// How long a pipe may have no reader, or one that does not read.
-const READER_WAIT: Duration = Duration::from_secs(10);
+/// Whether [`write`] may wait for a reader.
+pub(super) fn may_wait(path: &Path) -> bool {
+    matches!(destination(path), Ok(Destination::InPlace(_)))
+}
 
-/// Attempts within this time to open a pipe that nobody reads, and the pauses between them.
-const READER_POLLS: u32 = 200;
+/// How long a pipe may have no reader, or one that does not read: `READER_POLLS` pauses.
 const READER_POLL: Duration = Duration::from_millis(50);
+const READER_POLLS: u32 = 200;
 
-/// A pipe, or another stream, whose reader is waited for, but not forever: the signal that ended
-/// the run has been used, and a second one would lose the other files.
-struct PatientStream(File);
+/// A pipe, or another stream, whose reader is waited for, but not forever.
+struct PatientStream<'a> {
+    stream: File,
+    is_interrupted: &'a dyn Fn() -> bool,
+}
 
-impl PatientStream {
-    fn open(path: &Path) -> io::Result<Self> {
+impl<'a> PatientStream<'a> {
+    fn open(path: &Path, is_interrupted: &'a dyn Fn() -> bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         options.write(true).custom_flags(flags);
         // What a pipe without a reader gives (fifo(7)).
         let has_no_reader =
             |error: &io::Error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
-        for _ in 0..READER_POLLS {
-            match options.open(path) {
-                Err(error) if has_no_reader(&error) => std::thread::park_timeout(READER_POLL),
-                opened => return opened.map(Self),
+        let open = || match options.open(path) {
+            Err(error) if has_no_reader(&error) => {
+                std::thread::park_timeout(READER_POLL);
+                Ok(None)
             }
-        }
-        Err(no_reader("no program has opened the pipe for reading"))
+            opened => opened.map(Some),
+        };
+        let stream = patiently(
+            open,
+            is_interrupted,
+            "no program has opened the pipe for reading",
+        )?;
+        Ok(Self {
+            stream,
+            is_interrupted,
+        })
     }
 }
 
-fn no_reader(problem: &str) -> io::Error {
-    let waited = READER_WAIT.as_secs();
-    io::Error::new(io::ErrorKind::TimedOut, format!("{problem} for {waited} s"))
+/// Repeats an attempt, which pauses for [`READER_POLL`] where there is nothing yet.
+fn patiently<T>(
+    mut attempt: impl FnMut() -> io::Result<Option<T>>,
+    is_interrupted: &dyn Fn() -> bool,
+    problem: &str,
+) -> io::Result<T> {
+    for _ in 0..READER_POLLS {
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
+        if is_interrupted() {
+            let text = format!("interrupted while {problem}");
+            return Err(io::Error::other(text));
+        }
+    }
+    let waited = (READER_POLL * READER_POLLS).as_secs();
+    let text = format!("{problem} for {waited} s");
+    Err(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
-impl Write for PatientStream {
+impl Write for PatientStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.0.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let mut waiting = [PollFd::new(&self.0, PollFlags::OUT)];
-                    let timeout = Timespec::try_from(READER_WAIT).ok();
-                    if poll(&mut waiting, timeout.as_ref())? == 0 {
-                        return Err(no_reader("the reader of the pipe has read nothing"));
-                    }
+        let stream = &mut self.stream;
+        let write = || match stream.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut waiting = [PollFd::new(&*stream, PollFlags::OUT)];
+                let timeout = Timespec::try_from(READER_POLL).ok();
+                match poll(&mut waiting, timeout.as_ref()) {
+                    // A signal: whether one ends the wait is asked by the caller.
+                    Ok(_) | Err(Errno::INTR) => Ok(None),
+                    Err(error) => Err(error.into()),
                 }
-                written => return written,
             }
-        }
+            written => written.map(Some),
+        };
+        let problem = "the reader of the pipe has read nothing";
+        patiently(write, self.is_interrupted, problem)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.stream.flush()
     }
 }
 
@@ -383,6 +430,43 @@ mod tests {
                 .file_type()
                 .is_char_device()
         );
+    }
+
+    #[test]
+    fn a_signal_ends_the_wait_for_the_reader_of_a_pipe() {
+        let folder = Folder::new();
+        let pipe = folder.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.is_ok_and(|it| it.success()));
+        assert!(may_wait(&pipe) && !may_wait(&folder.join("r.json")));
+        let write_interrupted = || {
+            let many = vec![b'x'; 1 << 20];
+            let written = write_unless(&|| true, "--json", &pipe, Readers::Usual, |output| {
+                output.write_all(&many)
+            });
+            format!("{:#}", written.unwrap_err())
+        };
+        let message = write_interrupted();
+        let problem = "interrupted while no program has opened the pipe for reading";
+        assert!(message.ends_with(problem), "{message}");
+        let reader = OpenOptions::new().read(true).write(true).open(&pipe);
+        let message = write_interrupted();
+        let problem = "interrupted while the reader of the pipe has read nothing";
+        assert!(message.ends_with(problem), "{message}");
+        drop(reader);
+    }
+
+    #[test]
+    fn a_reader_that_comes_late_is_waited_for_and_one_that_never_comes_for_10_s() {
+        let mut attempts = 0;
+        let late = || {
+            attempts += 1;
+            Ok((attempts == READER_POLLS).then_some("read"))
+        };
+        assert_eq!(patiently(late, &|| false, "x").unwrap(), "read");
+        let never = patiently(|| Ok(None::<()>), &|| false, "nobody has read").unwrap_err();
+        assert_eq!(never.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(never.to_string(), "nobody has read for 10 s");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::outputs::{Event, Observers, RunEnd, RunStart};
 use anyhow::{Context, bail};
@@ -161,7 +161,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         failed: &conditions_that_hold(&finished.result, &options),
     }));
     runner::flush_script_output();
-    let delivered = deliver(&mut finished, &options, &mut output);
+    let delivered = deliver(&mut finished, &options, &mut output, &interrupts.stop);
     let code = tell_after(&mut finished, notes, &options, version, program);
     interrupts.end_at_next_signal();
     outputs::close(observers, options.quiet, program);
@@ -347,29 +347,45 @@ pub(super) fn deliver(
     finished: &mut Finished,
     options: &OutputOptions,
     output: &mut dyn Write,
+    stop: &AtomicBool,
 ) -> anyhow::Result<()> {
+    let was_stopped = stop.load(Ordering::Relaxed);
     let shown = show(&finished.result, options, output);
     finished.settle();
-    let saved = save_files(&finished.result, options);
+    let is_interrupted = || !was_stopped && stop.load(Ordering::Relaxed);
+    let saved = save_files(&finished.result, options, &is_interrupted);
     let done = finished.done();
     saved?;
     done?;
     shown.context(TO_STDOUT)
 }
 
-/// Writes every requested file, even if one of them fails; returns the first error.
-fn save_files(result: &RunResult, options: &OutputOptions) -> anyhow::Result<()> {
+/// Writes every requested file, even if one of them fails; returns the first error. Pipes come
+/// last: a signal that ends the process while one of them waits for its reader loses no file.
+fn save_files(
+    result: &RunResult,
+    options: &OutputOptions,
+    is_interrupted: &dyn Fn() -> bool,
+) -> anyhow::Result<()> {
     let readers = Readers::of(options.keep_secrets);
     let mut outcome = Ok(());
-    for (option, format, path) in options.files() {
-        let written = result_file::write(option, path, readers, |output| {
-            report::render(result, format, &options.text, output)
-        });
-        outcome = outcome.and(written);
-    }
-    if let Some(file) = &options.report {
-        let written = report_command::write_of_run(result, file, readers);
-        outcome = outcome.and(written);
+    for waits in [false, true] {
+        let is_now = |path: &Path| result_file::may_wait(path) == waits;
+        for (option, format, path) in options.files().filter(|(_, _, path)| is_now(path)) {
+            let written =
+                result_file::write_unless(is_interrupted, option, path, readers, |output| {
+                    report::render(result, format, &options.text, output)
+                });
+            outcome = outcome.and(written);
+        }
+        if let Some(file) = options.report.as_ref().filter(|file| is_now(&file.path)) {
+            let (option, path) = (file.option, &file.path);
+            let written = report_command::of_run(result, file.format).and_then(|bytes| {
+                let content = |output: &mut dyn Write| output.write_all(&bytes);
+                result_file::write_unless(is_interrupted, option, path, readers, content)
+            });
+            outcome = outcome.and(written);
+        }
     }
     outcome
 }

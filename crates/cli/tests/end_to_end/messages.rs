@@ -5,7 +5,7 @@ use std::process::Command;
 
 use testkit::{Process, one_line};
 
-use crate::harness::{Run, io_arguments, load, site};
+use crate::harness::{Run, io_arguments, load, program, site};
 use crate::judge;
 
 /// The lines of stderr without the name of the program.
@@ -216,6 +216,27 @@ fn a_document_is_written_through_a_link_and_into_a_pipe() {
     let result = judge::document(&fs::read(target.clone()).unwrap());
     assert_eq!(result.recording.counters.answered, 1000);
     let log = fs::read_to_string(format!("{target}.read")).unwrap();
+    assert!(log.contains("#[StartTime: "), "{log}");
+}
+
+#[test]
+fn sigterm_ends_the_wait_for_a_pipe_without_a_reader_and_other_files_are_written() {
+    let site = site();
+    let (pipe, log) = (site.folder.file("pipe"), site.folder.file("r.hlog"));
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|it| it.success()));
+    let options = ["-t1", "-c1", "-n10", "--json", &pipe, "--hlog", &log];
+    let mut process = Process::start(program(&[&options[..], &[&site.url("/")]].concat()));
+    process.await_line(|line| line.starts_with("Transfer/sec:"));
+    process.signal("TERM");
+    let output = process.finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let expected = format!(
+        "wrkbench: --json {pipe:?}: cannot write the result: interrupted while no program has \
+         opened the pipe for reading"
+    );
+    assert!(output.stderr.lines().any(|it| it == expected), "{output:?}");
+    let log = fs::read_to_string(log).unwrap();
     assert!(log.contains("#[StartTime: "), "{log}");
 }
 
