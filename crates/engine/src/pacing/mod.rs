@@ -52,9 +52,15 @@ enum Schedule {
     Recorded(Arc<[u64]>),
 }
 
-/// Up to this many unsent requests are reported one by one, further ones in even groups.
-const UNSENT_ONE_BY_ONE: u64 = 100_000;
-const UNSENT_GROUPS: u64 = 10_000;
+/// About this many unsent requests of a run are reported one by one, which takes 0.1 us each at the
+/// end of the run. Further ones are reported in even groups.
+const UNSENT_ONE_BY_ONE: f64 = 1e6;
+
+/// The same for one worker. With fewer, the moments at the end would be too coarse.
+const UNSENT_OF_WORKER: std::ops::RangeInclusive<u64> = 1_000..=100_000;
+
+/// Groups of a worker for each request that it reports one by one.
+const UNSENT_GROUPS: f64 = 0.1;
 
 impl Pacer {
     /// The schedule of the worker with this part. `None` without a rate.
@@ -154,10 +160,11 @@ impl Pacer {
     /// and their number. If the server has been gone for long, there can be too many to report one
     /// by one. The later ones are then reported in groups, each at the middle of the group.
     pub(crate) fn report_unsent(&mut self, end_ns: u64, mut report: impl FnMut(u64, u64)) {
+        let one_by_one = self.unsent_one_by_one();
         let mut left = 0;
         while self.next_due_ns < end_ns {
             // A log has only so many.
-            if left == UNSENT_ONE_BY_ONE
+            if left == one_by_one
                 && let Schedule::Curve(curve) = &self.schedule
             {
                 let curve = curve.clone();
@@ -167,6 +174,11 @@ impl Pacer {
             left += 1;
             self.take(1);
         }
+    }
+
+    fn unsent_one_by_one(&self) -> u64 {
+        let share = (UNSENT_ONE_BY_ONE / self.part.spacing()) as u64;
+        share.clamp(*UNSENT_OF_WORKER.start(), *UNSENT_OF_WORKER.end())
     }
 
     fn report_unsent_in_groups(
@@ -203,10 +215,11 @@ impl Pacer {
                 (begin, limit.unwrap_or(u64::MAX).min(due))
             }
         };
-        for group in 0..UNSENT_GROUPS {
+        let groups = (self.unsent_one_by_one() as f64 * UNSENT_GROUPS) as u64;
+        for group in 0..groups {
             let (first, after) = (
-                u128::from(left) * u128::from(group) / u128::from(UNSENT_GROUPS),
-                u128::from(left) * u128::from(group + 1) / u128::from(UNSENT_GROUPS),
+                u128::from(left) * u128::from(group) / u128::from(groups),
+                u128::from(left) * u128::from(group + 1) / u128::from(groups),
             );
             if after > first {
                 let middle = f64::midpoint(first as f64, (after - 1) as f64);
@@ -755,6 +768,22 @@ mod tests {
             let ratio = of_parts[3] as f64 / of_parts[0] as f64;
             assert!((ratio - 3.0).abs() < 1e-4, "{of_parts:?}");
         }
+    }
+
+    #[test]
+    fn many_workers_report_their_unsent_requests_in_few_calls_and_none_is_lost() {
+        let pacing = constant(1e7, Arrivals::Even, 1);
+        let (mut total, mut calls) = (0, 0);
+        for worker in 0..250 {
+            let part = of_machine(worker, 250);
+            let mut pacer = Pacer::new(&pacing, part, window(0, 0)).expect("open");
+            pacer.report_unsent(2_000_000_000, |_, count| {
+                total += count;
+                calls += 1;
+            });
+        }
+        assert_eq!(total, 20_000_000);
+        assert!(calls <= 1_100_000, "{calls}");
     }
 
     #[test]
