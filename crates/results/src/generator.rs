@@ -117,10 +117,11 @@ impl From<WrittenDigest> for LagDigest {
 
 impl LagDigest {
     fn of(lags: &Histogram) -> Self {
+        let percentiles = lags.values_at_percentiles(&[50.0, 99.0]);
         Self {
             count: lags.count(),
-            p50_ns: lags.value_at_percentile(50.0),
-            p99_ns: lags.value_at_percentile(99.0),
+            p50_ns: percentiles[0],
+            p99_ns: percentiles[1],
             max_ns: lags.max_ns().unwrap_or(0),
         }
     }
