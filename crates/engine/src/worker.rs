@@ -10,6 +10,7 @@ mod connections;
 mod datagrams;
 mod drain;
 mod guarded_source;
+mod in_flight;
 mod opening;
 mod outage;
 mod packets;
@@ -41,7 +42,6 @@ use crate::connection::Connection;
 use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::cookies::{CookieJar, CookieSite};
 use crate::error_kinds;
-use crate::exchanges::Exchange;
 use crate::good::GoodLimits;
 use crate::pacing::{Pacer, PacingWindow};
 use crate::recorder::{AnsweredTimes, Labels, Recorder};
@@ -958,35 +958,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if let Some(labels) = oldest {
                 let partial = connection.session.partial_bytes();
                 recorder.bytes(connection.since_window(partial), labels);
-            }
-        }
-    }
-
-    /// Counts the requests without a response at the end of the run.
-    fn count_in_flight(&mut self, ended_ns: u64) {
-        self.end_silence_at(ended_ns);
-        let Self { pool, recorder, .. } = self;
-        let Some(recorder) = recorder else { return };
-        for connection in &pool.connections {
-            let mut read_late = ReadLate::at_end(connection.arrived_ns, ended_ns);
-            let labels = |exchange: &Exchange| Labels {
-                name: exchange.name,
-                address: connection.address,
-            };
-            for (exchange, tokens) in connection.exchanges.iter_with_tokens() {
-                recorder.stream_is_open(exchange.event_ns, ended_ns);
-                let read_late_ns = read_late.of(exchange.sent_ns);
-                if recorder.measures(exchange.due_ns) {
-                    let requests = u64::from(exchange.requests);
-                    let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);
-                    let age_ns = ended_ns.saturating_sub(exchange.sent_ns);
-                    recorder.in_flight(requests, age_ns, age_due_ns);
-                    let late_ns = (exchange.queued_ns + read_late_ns).min(age_ns);
-                    let own_ns = exchange.own_ns + late_ns;
-                    recorder.own_share_of_unanswered(requests, age_due_ns, own_ns);
-                    recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
-                    recorder.in_flight_in_stream((exchange, &tokens), age_due_ns);
-                }
             }
         }
     }

@@ -57,12 +57,12 @@ impl Ideal {
 }
 
 /// The usual and an unusually long service time of the requests so far.
-struct ServiceTimes {
+struct UsualTimes {
     usual_ns: u64,
     unusual_ns: u64,
 }
 
-impl ServiceTimes {
+impl UsualTimes {
     fn of(recorder: &Recorder) -> Self {
         let times = recorder.corrected_service_time();
         let at = times.values_at_percentiles(&[50.0, UNUSUAL_PERCENT]);
@@ -113,7 +113,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if share.next_due_ns() >= ended_ns || self.slots.is_some() {
             return None;
         }
-        let times = ServiceTimes::of(recorder);
+        let times = UsualTimes::of(recorder);
         let pipeline = self.settings.pipeline;
         let connections = || self.pool.connections.iter();
         let seen_ns = self.watch.looked_ns().min(ended_ns);
@@ -160,7 +160,7 @@ struct InFlight {
 
 impl InFlight {
     /// When its connection would be free if the load generator had never been late.
-    fn ideal_free_ns(&self, times: &ServiceTimes, stopped_ns: u64) -> Option<u64> {
+    fn ideal_free_ns(&self, times: &UsualTimes, stopped_ns: u64) -> Option<u64> {
         match self.answered_ns {
             Some(answered_ns) => Some(answered_ns.saturating_sub(self.own_ns)),
             None => {
@@ -177,7 +177,7 @@ impl InFlight {
 /// two times was seen, and the second one is the end.
 fn in_flight<S: Session>(
     connection: &Connection<S>,
-    times: &ServiceTimes,
+    times: &UsualTimes,
     (seen_ns, ended_ns): (u64, u64),
 ) -> impl Iterator<Item = InFlight> {
     let mut read_late = ReadLate::at_end(connection.arrived_ns, ended_ns);
@@ -202,7 +202,7 @@ fn in_flight<S: Session>(
 /// other one has arrived much later.
 fn stopped_ns(
     in_flight: impl Iterator<Item = InFlight>,
-    times: &ServiceTimes,
+    times: &UsualTimes,
     last_arrival_ns: u64,
 ) -> u64 {
     let overdue = in_flight.filter(|it| it.answered_ns.is_none());
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_server_has_stopped_if_nothing_arrived_after_the_first_overdue_request() {
-        let times = ServiceTimes {
+        let times = UsualTimes {
             usual_ns: 10,
             unusual_ns: 20,
         };

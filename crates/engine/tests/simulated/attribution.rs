@@ -244,6 +244,28 @@ fn what_waits_for_a_frozen_server_at_the_end_waits_for_it_whatever_the_pauses() 
     }
 }
 
+/// One request in 45 takes more than half of the window. Of those that are sent late, many are in
+/// flight at the end, and all the same would have been answered with their usual latency.
+#[test]
+fn a_long_response_that_a_pause_moves_behind_the_end_has_the_latency_of_others() {
+    let run = |pauses_ns| {
+        let mut number = 0;
+        let peer = HttpPeer::new(move |_| {
+            number += 1;
+            let is_long = number % 45 == 0;
+            Reply::after(if is_long { 1_250 * MS } else { 125 * MS }, OK)
+        });
+        simulation(pauses_ns)
+            .connections(200)
+            .rate(400.0)
+            .lasting(2 * S)
+            .run(peer)
+    };
+    let undisturbed = run(Vec::new());
+    let disturbed = run(vec![(600 * MS, 1_100 * MS)]);
+    assert_corrected(&disturbed, &undisturbed, 10.0, "long responses");
+}
+
 #[test]
 fn requests_that_are_sent_late_and_time_out_are_late_by_the_load_generator() {
     let run = |pauses_ns| {
