@@ -595,6 +595,15 @@ impl Sentence for Symptom {
                     list(&each),
                 )
             }
+            Self::Bursts {
+                late_ns,
+                service_ns,
+            } => format!(
+                "1 % of the requests were sent {} late or more, and then several at once: a server \
+                 that takes {} for one may have let them wait for each other",
+                time_ns(*late_ns),
+                time_ns(*service_ns)
+            ),
             Self::CgroupThrottled {
                 throttled_periods,
                 throttled_ns,

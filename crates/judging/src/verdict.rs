@@ -9,7 +9,8 @@
 //!
 //! One thing is known without the delay of any request: how long a worker did not run although it
 //! should have. From [`HELD_UP_PERCENT`] of the time on, the load generator counts as disturbed
-//! whatever was attributed, and what was attributed is the least that it caused.
+//! whatever was attributed, and what was attributed is the least that it caused. The same holds for
+//! requests that were sent in bursts ([`bursts`]).
 
 use results::{
     Attribution, ErrorKind, OwnShare, Recording, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict,
@@ -69,6 +70,17 @@ const ELAPSED_MIN_NS: u64 = 100_000_000;
 /// burst afterwards queues at the server.
 const HELD_UP_PERCENT: u64 = 4;
 
+/// The share of requests at a rate that may be sent late. What was due meanwhile is sent at once
+/// then, and each burst makes a queue at the server.
+const BURSTS_PERCENT: f64 = 1.0;
+
+/// Requests that are less late make no burst that matters.
+const BURSTS_MIN_NS: u64 = 1_000_000;
+
+/// A request was late for a burst if it was late by one part in this many of the usual service
+/// time: a faster server has handled the others by then.
+const SERVICE_PER_LATE: u64 = 2;
+
 /// A script that takes this share of the time of its thread is the cause if no other is known.
 const SCRIPT_ALONE_PERCENT: u64 = 5;
 
@@ -98,7 +110,8 @@ pub fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
     if !result.agents.is_empty() {
         return crate::fleet::verdict(result, more_percents);
     }
-    let is_held_up = is_held_up(result);
+    let bursts = bursts(result);
+    let is_held_up = is_held_up(result) || bursts.is_some();
     let mut percentiles = disturbed_percentiles(&result.recording, more_percents);
     for share in &mut percentiles {
         share.is_lower_bound = is_held_up;
@@ -112,7 +125,12 @@ pub fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
         };
     }
     let is_saturated = !limits.is_empty();
-    let symptoms: Vec<Symptom> = limits.into_iter().chain(causes(result)).collect();
+    let bursts = bursts.filter(|_| percentiles.is_empty());
+    let symptoms: Vec<Symptom> = limits
+        .into_iter()
+        .chain(bursts)
+        .chain(causes(result))
+        .collect();
     let remedy = remedy(&symptoms, result).sentence();
     let symptoms = symptoms.into_iter().map(finding).collect();
     match is_saturated {
@@ -210,6 +228,23 @@ fn is_held_up(result: &RunResult) -> bool {
         Some((per_worker_ns, machine.elapsed_ns))
     });
     waits || stands_still || throttled.is_some_and(|(part, whole)| is_long(part, whole))
+}
+
+/// With a rate: whether so many requests were sent so late that the server got them in bursts. How
+/// much longer its queue was for that is not known.
+fn bursts(result: &RunResult) -> Option<Symptom> {
+    let Recording {
+        lags, service_time, ..
+    } = &result.recording;
+    let late_ns = lags.own.value_at_percentile(100.0 - BURSTS_PERCENT);
+    let service_ns = service_time.value_at_percentile(50.0);
+    let matters = enough_samples(100.0 - BURSTS_PERCENT, lags.own.count())
+        && late_ns >= BURSTS_MIN_NS
+        && late_ns.saturating_mul(SERVICE_PER_LATE) >= service_ns;
+    matters.then_some(Symptom::Bursts {
+        late_ns,
+        service_ns,
+    })
 }
 
 /// With HTTP/3: whether so many datagrams were dropped by this machine that servers sent less.

@@ -503,6 +503,56 @@ fn up_to_4_percent_of_the_time_is_fine_if_no_percentile_was_moved() {
 }
 
 #[test]
+fn requests_that_were_sent_in_bursts_may_have_waited_for_each_other() {
+    // Of 20,000, so many were sent so late.
+    let late = |requests: u64, late_ns: u64, service_ms: u64| {
+        let mut result = quiet_at_a_rate();
+        result.recording.service_time = of(&[(service_ms * MS, 20_000)]);
+        result.recording.lags.own = of(&[(20 * US, 20_000 - requests), (late_ns, requests)]);
+        result
+    };
+    for (requests, late_ns, service_ms) in [(500, 3 * MS, 2), (201, MS, 2), (10_000, 30 * MS, 40)] {
+        let result = late(requests, late_ns, service_ms);
+        let name = format!("{requests} {late_ns} {service_ms}");
+        assert!(headline(&result).starts_with(NOT_KNOWN), "{name}");
+        assert!(
+            details(&result)[0].starts_with("1 % of the requests were sent "),
+            "{name}"
+        );
+    }
+    let result = late(500, 3 * MS, 2);
+    assert_eq!(
+        details(&result),
+        [
+            "1 % of the requests were sent 3 ms late or more, and then several at once: a \
+             server that takes 2 ms for one may have let them wait for each other"
+        ]
+    );
+    // Too few, hardly late, or a server that takes much longer.
+    for (requests, late_ns, service_ms) in [(190, 3 * MS, 2), (500, 900 * US, 1), (500, 3 * MS, 7)]
+    {
+        let name = format!("{requests} {late_ns} {service_ms}");
+        let result = late(requests, late_ns, service_ms);
+        assert!(!verdict(&result).is_disturbed(), "{name}");
+    }
+    // It is known how much of a percentile is the load generator's.
+    let mut result = late(500, 3 * MS, 2);
+    delay(&mut result, 500, 3 * MS);
+    assert_eq!(
+        headline(&result),
+        "load generator disturbed: it caused at least 3 ms of the p99 of 5 ms; keep other \
+         programs, the server too, off the load generator's cores (taskset), or lower the load \
+         (-R, -c)"
+    );
+    assert_eq!(details(&result), [""; 0]);
+    // Too few to tell, and a closed loop, which has no bursts.
+    let mut result = late(500, 3 * MS, 2);
+    result.recording.lags.own = of(&[(20 * US, 900), (3 * MS, 90)]);
+    assert!(!verdict(&result).is_disturbed());
+    assert!(!verdict(&quiet()).is_disturbed());
+}
+
+#[test]
 fn a_script_is_named_when_it_explains_the_delays_whatever_its_share_of_the_threads() {
     // 3 ms for each of 50 requests/s: 8 % of two threads.
     let script_ns = 500 * 3 * MS;

@@ -270,6 +270,10 @@ fn all_symptoms() -> Vec<Finding<Symptom>> {
             arrived: 2,
         },
         Symptom::RateMissed { due: 2, unsent: 1 },
+        Symptom::Bursts {
+            late_ns: 1,
+            service_ns: 2,
+        },
         Symptom::Other,
     ];
     all.into_iter().map(finding).collect()

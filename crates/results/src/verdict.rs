@@ -235,6 +235,13 @@ pub enum Symptom {
         /// Those that were not sent because of the load generator.
         unsent: u64,
     },
+    /// With a rate: so many requests were sent late that they reached the server in bursts.
+    Bursts {
+        /// 1 % of the requests were sent this late or later, nanoseconds.
+        late_ns: u64,
+        /// The median service time, nanoseconds.
+        service_ns: u64,
+    },
     /// A symptom of another version of the program, of which only the sentence is known.
     #[serde(other)]
     Other,
