@@ -94,6 +94,10 @@ pub(crate) struct TruthOptions {
     /// Seed of the choice of these combinations: the same seed chooses the same ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+
+    /// Measure the combinations whose names contain this text, in place of a sample; repeatable
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) row: Vec<String>,
 }
 
 /// The server to load.

@@ -85,5 +85,6 @@ fn timing_options(options: &SpeedOptions) -> TruthOptions {
         wrk_cmm: PathBuf::new(),
         rows: 0,
         seed: 0,
+        row: Vec::new(),
     }
 }

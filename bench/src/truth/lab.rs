@@ -57,6 +57,17 @@ pub(crate) struct Disturbance {
     pub(crate) pauses: Vec<(Duration, Duration)>,
 }
 
+/// Which combinations to measure where there are too many.
+#[derive(Debug)]
+pub(crate) struct RowSample {
+    /// How many of them; 0 for all.
+    pub(crate) rows: usize,
+    /// Seed of the choice.
+    pub(crate) seed: u64,
+    /// Parts of names: if there are any, the combinations with them are measured instead.
+    pub(crate) named: Vec<String>,
+}
+
 /// A run of wrkbench that was disturbed.
 #[derive(Debug)]
 pub(crate) struct DisturbedRun {
@@ -102,7 +113,7 @@ pub(crate) struct Lab {
     peers: Vec<(Peer, PathBuf)>,
     places: Cores,
     cores: (u32, u32),
-    sample: (usize, u64),
+    sample: RowSample,
     scratch: Scratch,
     interrupted: Arc<AtomicBool>,
     clients_us: Cell<u64>,
@@ -142,7 +153,11 @@ impl Lab {
             places,
             awake: awake.transpose()?,
             cores,
-            sample: (options.rows, options.seed),
+            sample: RowSample {
+                rows: options.rows,
+                seed: options.seed,
+                named: options.row.clone(),
+            },
             machine,
             wrkbench,
             io: options.io.clone(),
@@ -162,10 +177,9 @@ impl Lab {
         self.places.client.core
     }
 
-    /// How many combinations to measure where there are too many, 0 for all of them, and the seed
-    /// that chooses them.
-    pub(crate) fn sample(&self) -> (usize, u64) {
-        self.sample
+    /// Which combinations to measure where there are too many.
+    pub(crate) fn sample(&self) -> &RowSample {
+        &self.sample
     }
 
     /// The names of the other tools.

@@ -6,6 +6,10 @@
 //! CPU: the machine may have been busy. Two threads on one core with many connections disturb each
 //! other in every run, so such combinations have no truth.
 //!
+//! A closed loop that is disturbed sends fewer requests. A server that stops keeps as many of them
+//! as are in flight in both runs, so they are a larger share of fewer requests. Percentiles are
+//! compared where both runs have the same part of the kept requests or of the others above them.
+//!
 //! All combinations would take half a day, so a sample of them is measured; `--rows 0` measures
 //! all.
 
@@ -15,7 +19,7 @@ use results::Warning;
 
 use crate::hog::{Hog, Rhythm};
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::{Disturbance, DisturbedRun, HTTP3_SERVER, Lab};
+use crate::truth::lab::{Disturbance, DisturbedRun, HTTP3_SERVER, Lab, RowSample};
 use crate::truth::quota::Quota;
 
 const DURATION_S: u32 = 2;
@@ -197,6 +201,16 @@ impl Row {
         self.connections * self.protocol.streams
     }
 
+    /// The share of so many requests that a server that stops keeps, in a closed loop.
+    fn kept_share(&self, requests: u64) -> f64 {
+        match self.server.1 {
+            Server::Stall | Server::Freeze if !self.is_paced => {
+                (f64::from(self.in_flight()) / requests as f64).min(1.0)
+            }
+            _ => 0.0,
+        }
+    }
+
     fn server_options(&self) -> String {
         let in_flight = self.in_flight();
         let delay_us = (in_flight * (1_000_000 / RATE_PER_SEC)).max(DELAY_MIN_US);
@@ -261,8 +275,16 @@ fn sample(rows: usize, seed: u64) -> Vec<usize> {
 }
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    let (rows, seed) = lab.sample();
-    let numbers = sample(rows, seed);
+    let RowSample { rows, seed, named } = lab.sample();
+    let is_named = |number: &usize| {
+        let name = Row::numbered(*number).name();
+        named.iter().any(|part| name.contains(part))
+    };
+    let numbers = if named.is_empty() {
+        sample(*rows, *seed)
+    } else {
+        (0..ALL).filter(is_named).collect()
+    };
     case.notes.push(format!(
         "{} of {ALL} combinations, --seed {seed}",
         numbers.len()
@@ -386,12 +408,28 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// The latency near this percentile, from the least to the most, milliseconds.
-fn near_ms(run: &DisturbedRun, percent: f64) -> (f64, f64) {
-    let latency = run.report.recording().latency();
+/// The latency without the disturbance near this percentile of the run with it, from the least to
+/// the most, milliseconds.
+fn near_ms(row: &Row, quiet: &DisturbedRun, disturbed: &DisturbedRun, percent: f64) -> (f64, f64) {
+    let latency = quiet.report.recording().latency();
+    let kept = |run: &DisturbedRun| row.kept_share(run.report.recording().latency().count());
+    let (from, to) = (kept(disturbed), kept(quiet));
     let rank = (100.0 - percent) * NEAR_RANK;
-    let at = |percent| ms(latency.value_at_percentile(percent));
+    let at = |percent: f64| {
+        let above = moved_share(1.0 - percent / 100.0, from, to);
+        ms(latency.value_at_percentile(100.0 * (1.0 - above)))
+    };
     (at(percent - rank), at(percent + rank))
+}
+
+/// The share of the requests of one run that is above the same point as the share `above` of
+/// another one's. The first requests above are those that a server kept: the share `from` in the
+/// other run, and `to` in this one.
+fn moved_share(above: f64, from: f64, to: f64) -> f64 {
+    if above < from {
+        return above / from * to;
+    }
+    to + (above - from) / (1.0 - from) * (1.0 - to)
 }
 
 /// How much a disturbance has changed.
@@ -418,7 +456,7 @@ fn shares(
     let parts = disturbed.report.recording().latency_parts_at(&PERCENTS);
     for (percent, parts) in PERCENTS.into_iter().zip(parts) {
         let (shown_ms, own_ms) = (ms(parts.shown_ns), ms(parts.own_ns));
-        let (least_ms, most_ms) = near_ms(quiet, percent);
+        let (least_ms, most_ms) = near_ms(row, quiet, disturbed, percent);
         let truth_ms = own_ms
             .max(shown_ms - most_ms)
             .min(shown_ms - least_ms)
@@ -512,6 +550,22 @@ mod tests {
             assert_eq!(seen.len(), pairs);
         }
         assert_eq!(sample(0, 7).len(), ALL);
+    }
+
+    #[test]
+    fn kept_requests_are_compared_with_kept_ones_and_others_with_others() {
+        // 30 requests of 1,000 are kept, and 30 of 10,000.
+        for (above, expected) in [
+            (0.0, 0.0),
+            (0.01, 0.001),
+            (0.03, 0.003),
+            (0.515, 0.5015),
+            (1.0, 1.0),
+        ] {
+            let moved = moved_share(above, 0.03, 0.003);
+            assert!((moved - expected).abs() < 1e-12, "{above}: {moved}");
+        }
+        assert!((moved_share(0.1, 0.0, 0.0) - 0.1).abs() < 1e-12);
     }
 
     #[test]
