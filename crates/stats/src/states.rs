@@ -447,6 +447,16 @@ mod tests {
         assert_eq!(joined, [span(2, 4), span(5, 7), span(90, 100)]);
     }
 
+    /// What is found in a window of so many seconds.
+    fn compared(
+        seconds: u64,
+        (times, spans): (&[TimeSpan], &[TimeSpan]),
+        series: &[Vec<(u32, f64)>],
+    ) -> StateComparison {
+        let compared = blocks(seconds).compare(spans, TimedSeries { times, series });
+        compared.expect("it can be compared")
+    }
+
     #[test]
     fn a_planted_difference_is_found_and_its_interval_has_the_true_size_in_19_of_20_worlds() {
         let (mut found, mut covered) = (0, 0);
@@ -454,14 +464,7 @@ mod tests {
             let mut random = Rng::with_seed(seed);
             let world = world(20, &mut random);
             let series = [values(&world, [0.1, 0.6], &mut random)];
-            let (times, spans) = &world;
-            let series = TimedSeries {
-                times,
-                series: &series,
-            };
-            let compared = blocks(20)
-                .compare(spans, series)
-                .expect("it can be compared");
+            let compared = compared(20, (&world.0, &world.1), &series);
             assert_eq!(compared.blocks, 20);
             let planted = compared.differences[0];
             found += u32::from(planted.adjusted_p_value < 0.05);
@@ -482,14 +485,7 @@ mod tests {
             let series: Vec<_> = (1..=20)
                 .map(|at| values(&world, [f64::from(at) / 40.0; 2], &mut random))
                 .collect();
-            let (times, spans) = &world;
-            let series = TimedSeries {
-                times,
-                series: &series,
-            };
-            let found = blocks(10)
-                .compare(spans, series)
-                .expect("it can be compared");
+            let found = compared(10, (&world.0, &world.1), &series);
             let least = found.differences.iter().map(|it| it.adjusted_p_value);
             wrong += u32::from(least.fold(1.0, f64::min) < 0.05);
         }
@@ -509,13 +505,7 @@ mod tests {
                 .zip(&times)
                 .filter(|(_, time)| is_in(&bursts, time.start));
             let series = [points.map(|(at, _)| (at, 1.0)).collect()];
-            let series = TimedSeries {
-                times: &times,
-                series: &series,
-            };
-            let found = blocks(10)
-                .compare(&spans, series)
-                .expect("it can be compared");
+            let found = compared(10, (&times, &spans), &series);
             wrong += u32::from(found.differences[0].adjusted_p_value < 0.05);
         }
         assert!(wrong <= 10, "{wrong} of 100");
@@ -531,13 +521,7 @@ mod tests {
         let mut random = Rng::with_seed(1);
         let points = (0..2000_u32).filter(|at| random.f64() < f64::from(*at) / 2000.0);
         let series = [points.map(|at| (at, 1.0)).collect()];
-        let series = TimedSeries {
-            times: &times,
-            series: &series,
-        };
-        let found = blocks(20)
-            .compare(&spans, series)
-            .expect("it can be compared");
+        let found = compared(20, (&times, &spans), &series);
         assert!(found.differences[0].adjusted_p_value > 0.05, "{found:?}");
     }
 
@@ -558,13 +542,7 @@ mod tests {
             .zip(&times)
             .map(|(at, time)| (at, 1.0 - 0.75 * share(time)));
         let series = [points.collect()];
-        let series = TimedSeries {
-            times: &times,
-            series: &series,
-        };
-        let found = blocks(10)
-            .compare(&joined, series)
-            .expect("it can be compared");
+        let found = compared(10, (&times, &joined), &series);
         let found = found.differences[0];
         assert!((found.difference + 0.75).abs() < 1e-9, "{found:?}");
         assert!(found.adjusted_p_value < 0.05, "{found:?}");
@@ -575,13 +553,7 @@ mod tests {
         let mut random = Rng::with_seed(5);
         let (times, spans) = world(20, &mut random);
         let series = [(0..2000).map(|at| (at, 0.1)).collect()];
-        let series = TimedSeries {
-            times: &times,
-            series: &series,
-        };
-        let found = blocks(20)
-            .compare(&spans, series)
-            .expect("it can be compared");
+        let found = compared(20, (&times, &spans), &series);
         assert_eq!(found.differences[0].adjusted_p_value, 1.0);
     }
 
