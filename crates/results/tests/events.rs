@@ -35,6 +35,11 @@ fn result() -> RunResult {
     fixture::result(recording())
 }
 
+fn events_of(result: &mut RunResult) -> &mut EventRecording {
+    let events = result.recording.parts.events.as_mut();
+    events.expect("it has events")
+}
+
 #[test]
 fn recordings_of_events_are_added() {
     let mut both = Recording::new();
@@ -150,23 +155,11 @@ fn events_of_streams_that_never_end_are_answers() {
 #[test]
 fn a_percentile_that_depends_on_requests_without_an_event_has_no_upper_bound() {
     let mut result = result();
-    let events = result
-        .recording
-        .parts
-        .events
-        .as_mut()
-        .expect("it has events");
-    events.first_event.record_n(200 * MS, 195);
+    events_of(&mut result).first_event.record_n(200 * MS, 195);
     let p90 = Metric::parse("first_event_p90").expect("it is a metric");
     let known = p90.of(&result).expect("it is known");
     assert_eq!((known.high, known.is_lower_bound), (known.value, false));
-    let events = result
-        .recording
-        .parts
-        .events
-        .as_mut()
-        .expect("it has events");
-    events.waiting.record_n(MS, 50);
+    events_of(&mut result).waiting.record_n(MS, 50);
     let known = p90.of(&result).expect("it is known");
     assert_eq!((known.high, known.is_lower_bound), (f64::INFINITY, true));
 }
@@ -193,14 +186,7 @@ fn counts_of_events_that_contradict_each_other_are_found() {
     ];
     for (change, said) in changes {
         let mut result = result();
-        change(
-            result
-                .recording
-                .parts
-                .events
-                .as_mut()
-                .expect("it has events"),
-        );
+        change(events_of(&mut result));
         let error = check(&result).expect_err(said);
         assert!(error.contains(said), "{error}");
     }

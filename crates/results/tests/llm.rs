@@ -181,12 +181,8 @@ fn streams_that_all_ended_with_an_error_are_no_answers() {
     result.recording.counters.answered = 0;
     assert!(!result.has_answers());
     // Another one goes on.
-    let events = result
-        .recording
-        .parts
-        .events
-        .as_mut()
-        .expect("it has events");
+    let events = result.recording.parts.events.as_mut();
+    let events = events.expect("it has events");
     events.since_last_event.record(MS);
     assert!(result.has_answers());
 }
