@@ -33,6 +33,10 @@ fn inputs(text: &[u8]) -> Inputs<'_> {
 }
 
 fn try_load(text: &[u8], order: Option<RequestOrder>) -> Result<RequestSet, String> {
+    load_from(&inputs(text), order)
+}
+
+fn load_from(inputs: &Inputs<'_>, order: Option<RequestOrder>) -> Result<RequestSet, String> {
     let target = Target::parse("http://h:8080/base").expect("it is a URL");
     let headers = [("X-All".to_owned(), "1".to_owned())];
     let defaults = Defaults {
@@ -41,7 +45,7 @@ fn try_load(text: &[u8], order: Option<RequestOrder>) -> Result<RequestSet, Stri
         order,
         ..Defaults::default()
     };
-    load(&inputs(text), &defaults).map_err(|error| error.to_string())
+    load(inputs, &defaults).map_err(|error| error.to_string())
 }
 
 fn set(text: &str) -> Arc<RequestSet> {
@@ -618,15 +622,7 @@ fn a_self_contained_file_makes_the_same_requests() {
             read: &|_| Err(io::Error::other("nothing is read")),
             variable: &|_| None,
         };
-        let target = Target::parse("http://h:8080/base").expect("it is a URL");
-        let headers = [("X-All".to_owned(), "1".to_owned())];
-        let defaults = Defaults {
-            target: Some(&target),
-            headers: &headers,
-            order,
-            ..Defaults::default()
-        };
-        let copy = load(&bare, &defaults).expect("it is a file");
+        let copy = load_from(&bare, order).expect("it is a file");
         assert_eq!(original.names(), copy.names());
         assert_eq!(draw(original), draw(copy));
     }
