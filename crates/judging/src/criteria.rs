@@ -403,18 +403,14 @@ impl Criterion {
             Better::Lower => !is_about_high,
             Better::Neither => return None,
         };
+        if is_about_good != (purpose == Purpose::FailsRun) {
+            return None;
+        }
         let limit = &self.text[self.name.len() + self.operator.sign().len()..];
         let other = format!("{}{}{limit}", self.name, self.operator.reversed().sign());
         let place = format!("{} {}", self.operator.word(), self.limit_text());
-        match (purpose, is_about_good) {
-            (Purpose::FailsRun, true) => {
-                Some(sentences::fails_good_runs(self, &self.name, &place, &other))
-            }
-            (Purpose::Required, false) => Some(sentences::requires_bad_runs(
-                self, &self.name, &place, &other,
-            )),
-            (Purpose::FailsRun, false) | (Purpose::Required, true) => None,
-        }
+        let said = sentences::other_way_round(self, purpose, &self.name, &place, &other);
+        Some(said)
     }
 
     /// The limit with its unit.

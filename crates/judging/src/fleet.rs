@@ -4,7 +4,7 @@ use plan::readable::count;
 use results::{AgentOutcome, AgentResult, Finding, Recording, RunResult, Verdict, Warning};
 
 use crate::sentences::finding;
-use crate::verdict::disturbed_percentiles;
+use crate::verdict::{delayed, disturbed_percentiles};
 use crate::warnings::{about_numbers, blames_server};
 
 /// The symptoms of at most this many agents are shown; more would hide what matters.
@@ -94,18 +94,7 @@ fn common(agents: &[&AgentResult], recording: &Recording, more_percents: &[f64])
     {
         remedy.push_str(&format!("; on {first}: {}", verdict.evidence().1));
     }
-    match is_saturated {
-        true => Verdict::Saturated {
-            percentiles,
-            symptoms,
-            remedy,
-        },
-        false => Verdict::Disturbed {
-            percentiles,
-            symptoms,
-            remedy,
-        },
-    }
+    delayed(is_saturated, percentiles, symptoms, remedy)
 }
 
 /// The connections of those that were lost. Whether they were established is not known.

@@ -11,7 +11,7 @@ use results::{
 
 use crate::remedy::Remedy;
 use crate::verdict::{all_cpus_ns, are_others_notable, is_server_notable, others_ns};
-use crate::{Criterion, LowerBounds, ThinPercentiles};
+use crate::{Criterion, LowerBounds, Purpose, ThinPercentiles};
 
 /// A finding that has a sentence of its own.
 pub trait Sentence {
@@ -750,29 +750,22 @@ pub(crate) const NO_SUCCESS: &str = "no request succeeded, so no condition passe
 /// Why a limit on the rate cannot be judged.
 pub(crate) const NO_RATE: &str = "the run had no rate (-R, --stages)";
 
-/// A condition of `--fail-if` that fails good runs.
-pub(crate) fn fails_good_runs(
+/// A condition that fails good runs (`--fail-if`) or that only bad runs meet (`--slo`). `place` is
+/// where the metric is then, and `other` the condition the other way round.
+pub(crate) fn other_way_round(
     condition: &Criterion,
+    purpose: Purpose,
     metric: &str,
     place: &str,
     other: &str,
 ) -> String {
+    let (option, does, side) = match purpose {
+        Purpose::FailsRun => ("--fail-if", "fails a run whose", "better"),
+        Purpose::Required => ("--slo", "requires that", "worse"),
+    };
     format!(
-        "--fail-if {condition} fails a run whose {metric} is {place}, which is the better side; \
-         the other way round it is {other}"
-    )
-}
-
-/// A condition of `--slo` that only bad runs meet.
-pub(crate) fn requires_bad_runs(
-    condition: &Criterion,
-    metric: &str,
-    place: &str,
-    other: &str,
-) -> String {
-    format!(
-        "--slo {condition} requires that {metric} is {place}, which is the worse side; the other \
-         way round it is {other}"
+        "{option} {condition} {does} {metric} is {place}, which is the {side} side; the other way \
+         round it is {other}"
     )
 }
 

@@ -13,8 +13,8 @@
 //! requests that were sent in bursts ([`bursts`]).
 
 use results::{
-    Attribution, ErrorKind, OwnShare, Recording, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict,
-    WorkerUsage, enough_samples,
+    Attribution, ErrorKind, Finding, OwnShare, Recording, RunResult, SAMPLES_ABOVE_MIN, Symptom,
+    Verdict, WorkerUsage, enough_samples,
 };
 
 use crate::remedy::remedy;
@@ -133,6 +133,16 @@ pub fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
         .collect();
     let remedy = remedy(&symptoms, result).sentence();
     let symptoms = symptoms.into_iter().map(finding).collect();
+    delayed(is_saturated, percentiles, symptoms, remedy)
+}
+
+/// The verdict on a run that the load generator has delayed.
+pub(crate) fn delayed(
+    is_saturated: bool,
+    percentiles: Vec<OwnShare>,
+    symptoms: Vec<Finding<Symptom>>,
+    remedy: String,
+) -> Verdict {
     match is_saturated {
         true => Verdict::Saturated {
             percentiles,

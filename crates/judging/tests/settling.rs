@@ -10,7 +10,7 @@ use judging::sentences::{Sentence, finding};
 use judging::{judge, warnings};
 use plan::{Arrivals, ConnectionStage, Pacing, Stage};
 use results::{RunResult, SlowStart, Symptom, Verdict, Warning};
-use world::{Disturbance, MS, WINDOW_MS, World, loads};
+use world::{Disturbance, MS, WINDOW_MS, World, calm, loads};
 
 /// For how long the server is slower at first, and how many times.
 const SLOW: (u64, u64) = (3_000, 3);
@@ -129,24 +129,9 @@ fn a_stall_is_no_warm_up_unless_the_run_begins_with_it() {
 
 #[test]
 fn responses_that_take_long_are_no_slow_beginning() {
-    for service_ms in [150, 300, 700, 1_500, 4_000] {
-        for scatter_percent in [0, 10, 80] {
-            for connections in [1, 30, 200, 1_000] {
-                let per_sec = connections as u64 * 1_000 / service_ms;
-                for rate_per_sec in [None, Some(per_sec / 2), Some(per_sec)] {
-                    let world = World {
-                        connections,
-                        service_ms,
-                        scatter_percent,
-                        rate_per_sec: rate_per_sec.filter(|it| *it > 0),
-                        stall_ms: None,
-                        slow_start: None,
-                        disturbance: Disturbance::Nothing,
-                    };
-                    assert_eq!(start_of(&world, 1), None, "{world:?}");
-                }
-            }
-        }
+    let times_ms = [150, 300, 700, 1_500, 4_000];
+    for world in calm(&times_ms, &[0, 10, 80], &[1, 30, 200, 1_000]) {
+        assert_eq!(start_of(&world, 1), None, "{world:?}");
     }
 }
 
@@ -156,10 +141,8 @@ fn slow() -> World {
         connections: 8,
         service_ms: 2,
         scatter_percent: 10,
-        rate_per_sec: None,
-        stall_ms: None,
         slow_start: Some(SLOW),
-        disturbance: Disturbance::Nothing,
+        ..World::default()
     }
 }
 

@@ -99,24 +99,9 @@ fn a_disturbed_load_generator_is_no_stall_of_the_server() {
 
 #[test]
 fn a_server_with_a_long_response_time_has_not_stalled() {
-    for service_ms in [150, 200, 220, 300, 700, 1_500] {
-        for scatter_percent in [0, 1, 10] {
-            for connections in [8, 30, 200, 1_000] {
-                let per_sec = connections as u64 * 1_000 / service_ms;
-                for rate_per_sec in [None, Some(per_sec / 2), Some(per_sec)] {
-                    let world = World {
-                        connections,
-                        service_ms,
-                        scatter_percent,
-                        rate_per_sec,
-                        stall_ms: None,
-                        slow_start: None,
-                        disturbance: Disturbance::Nothing,
-                    };
-                    assert_eq!(stalls(&world, 1), [], "{world:?}");
-                }
-            }
-        }
+    let times_ms = [150, 200, 220, 300, 700, 1_500];
+    for world in world::calm(&times_ms, &[0, 1, 10], &[8, 30, 200, 1_000]) {
+        assert_eq!(stalls(&world, 1), [], "{world:?}");
     }
 }
 

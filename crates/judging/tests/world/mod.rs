@@ -12,8 +12,9 @@ use crate::fixture;
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const WINDOW_MS: u64 = 10_000;
 /// What keeps the load generator from running.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) enum Disturbance {
+    #[default]
     Nothing,
     /// Another program on its core: this long every so often, at any moment.
     Hog(u64, u64),
@@ -47,7 +48,7 @@ impl Disturbance {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct World {
     pub(crate) connections: usize,
     pub(crate) service_ms: u64,
@@ -132,6 +133,28 @@ impl World {
     }
 }
 
+/// Loads without a stall and a disturbance, with all of these values: in a closed loop, and at half
+/// and all of the rate that the server can carry.
+pub(crate) fn calm(times_ms: &[u64], scatters: &[u64], connections: &[usize]) -> Vec<World> {
+    let mut worlds = Vec::new();
+    for &service_ms in times_ms {
+        for &scatter_percent in scatters {
+            for &connections in connections {
+                let per_sec = connections as u64 * 1_000 / service_ms;
+                let rates = [None, Some(per_sec / 2), Some(per_sec)];
+                worlds.extend(rates.map(|rate| World {
+                    connections,
+                    service_ms,
+                    scatter_percent,
+                    rate_per_sec: rate.filter(|it| *it > 0),
+                    ..World::default()
+                }));
+            }
+        }
+    }
+    worlds
+}
+
 /// All kinds of load, of up to 100,000 responses. With a rate, it is half of what the server can
 /// do.
 pub(crate) fn loads() -> Vec<World> {
@@ -144,9 +167,7 @@ pub(crate) fn loads() -> Vec<World> {
                 service_ms,
                 scatter_percent: 10,
                 rate_per_sec,
-                stall_ms: None,
-                slow_start: None,
-                disturbance: Disturbance::Nothing,
+                ..World::default()
             });
         }
     }
