@@ -4,6 +4,8 @@
 //! Each test reads as a sentence about a number. Every run is also checked for what must always
 //! hold ([`simulation::check_consistency`]).
 
+#[path = "simulated/conditions.rs"]
+mod conditions;
 #[path = "simulated/http.rs"]
 mod http;
 #[path = "simulated/opening.rs"]

@@ -1,10 +1,11 @@
 //! Whatever a network does to datagrams of HTTP/3, the totals add up and the run ends on time.
 
+use crate::conditions::{Conditions, any_conditions};
 use crate::quic_server::{QuicServer, Reply, SETTINGS, Served};
-use crate::simulation::{MS, S, Simulation, US};
+use crate::simulation::{MS, S, US};
 use engine::WorkerResult;
-use eventloop::sim::{DatagramCounts, DatagramFaults, SimOptions};
-use plan::{Arrivals, Pacing};
+use eventloop::sim::{DatagramCounts, DatagramFaults};
+use plan::Arrivals;
 use proptest::prelude::*;
 use protocol::h3::error::ErrorCode;
 use protocol::h3::{Greeting, ServerSettings};
@@ -49,16 +50,7 @@ struct Case {
     threads: u32,
     connections: u32,
     streams: u32,
-    per_connection: u64,
-    timeout_ms: u64,
-    warmup_ms: u64,
-    requests: Option<u64>,
-    latency_us: u64,
-    jitter_us: u64,
-    clock_cost_ns: u64,
-    /// Requests per second, and whether they are random. `None` is a closed loop.
-    rate: Option<(f64, bool)>,
-    seed: u64,
+    conditions: Conditions,
 }
 
 prop_compose! {
@@ -68,20 +60,9 @@ prop_compose! {
         greeting in prop_oneof![4 => Just(Greeting::Accept), 1 => Just(Greeting::Retry)],
         (allowed, streams) in (1..12_u32, 1..8_u32),
         (threads, connections) in (1..5_u32, 1..12_u32),
-        per_connection in prop_oneof![Just(u64::MAX), 1..9_u64],
-        (timeout_ms, warmup_ms) in (10..200_u64, prop_oneof![Just(0), 0..100_u64]),
-        requests in prop_oneof![Just(None), (1..300_u64).prop_map(Some)],
-        (latency_us, jitter_us, clock_cost_ns) in (1..20_000_u64, 0..2_000_u64, 0..200_u64),
-        rate in prop_oneof![
-            Just(None),
-            (1.0..2_000.0_f64, any::<bool>()).prop_map(Some),
-        ],
-        seed in any::<u64>(),
+        conditions in any_conditions(10..200, 100, 20_000, 2_000.0),
     ) -> Case {
-        Case {
-            replies, faults, greeting, allowed, threads, connections, streams, per_connection,
-            timeout_ms, warmup_ms, requests, latency_us, jitter_us, clock_cost_ns, rate, seed,
-        }
+        Case { replies, faults, greeting, allowed, threads, connections, streams, conditions }
     }
 }
 
@@ -96,33 +77,12 @@ fn run(case: &Case) -> (WorkerResult, DatagramCounts, Vec<Served>) {
     let server = QuicServer::with(settings, move |number| {
         replies[number as usize % replies.len()]
     });
-    let mut simulation = Simulation::new()
+    let simulation = case.conditions.simulation(Arrivals::Poisson);
+    let mut simulation = simulation
         .threads(case.threads.min(case.connections))
         .connections(case.connections)
-        .requests_per_connection(case.per_connection)
-        .timeout(case.timeout_ms * MS)
-        .lasting(LASTING_NS)
-        .warmed_up(case.warmup_ms * MS);
-    if let Some((rate_per_sec, random)) = case.rate {
-        simulation.settings.plan.pacing = Pacing::Constant {
-            rate_per_sec,
-            arrivals: match random {
-                true => Arrivals::Poisson,
-                false => Arrivals::Even,
-            },
-            seed: case.seed,
-        };
-    }
-    simulation.settings.requests = case.requests;
-    simulation.sim = SimOptions {
-        seed: case.seed,
-        latency_ns: case.latency_us * US,
-        jitter_ns: case.jitter_us * US,
-        clock_cost_ns: case.clock_cost_ns,
-        close_ns: 10 * US,
-        datagram_faults: case.faults,
-        ..SimOptions::default()
-    };
+        .lasting(LASTING_NS);
+    simulation.sim.datagram_faults = case.faults;
     let log = server.log();
     // The simulation checks the consistency of the result.
     let (ended, counts) = simulation.run_over_quic(case.streams, server);
@@ -137,11 +97,11 @@ proptest! {
     fn totals_add_up_whatever_happens_to_datagrams(case in any_case()) {
         let (ended, counts, served) = run(&case);
         prop_assert_eq!(&ended.failure, &None);
-        let end_ns = LASTING_NS + case.warmup_ms * MS;
+        let end_ns = LASTING_NS + case.conditions.warmup_ms * MS;
         prop_assert!(ended.ended_ns <= end_ns);
         let recording = &ended.recording;
         let counters = recording.counters;
-        match case.requests {
+        match case.conditions.requests {
             None => prop_assert_eq!(ended.ended_ns, end_ns),
             Some(requests) => prop_assert!(counters.sent <= requests),
         }
@@ -150,12 +110,12 @@ proptest! {
         prop_assert!(counters.sent >= counters.answered);
         let places = u64::from(case.connections) * u64::from(case.streams.min(case.allowed));
         prop_assert!(counters.in_flight <= places, "{} of {}", counters.in_flight, places);
-        let latest_ns = case.timeout_ms * MS + TURN_NS;
+        let latest_ns = case.conditions.timeout_ms * MS + TURN_NS;
         prop_assert!(counters.oldest_in_flight_ns <= latest_ns);
         prop_assert!(recording.timed_out.max_ns().unwrap_or(0) <= latest_ns);
         prop_assert!(recording.service_time.max_ns().unwrap_or(0) <= latest_ns);
         // No response is faster than the link.
-        let round_trip_ns = 2 * case.latency_us * US;
+        let round_trip_ns = 2 * case.conditions.latency_us * US;
         let fastest_ns = recording.service_time.min_ns().unwrap_or(u64::MAX);
         prop_assert!(fastest_ns >= round_trip_ns);
         prop_assert!(counts.sent + counts.doubled >= counts.lost + counts.arrived);

@@ -1,10 +1,11 @@
 //! Whatever a server does, the totals add up, the run ends on time, and the same seed gives the
 //! same run.
 
+use crate::conditions::{Conditions, any_conditions};
 use crate::http::{HttpPeer, Reply};
-use crate::simulation::{LAST_OK, MS, OK, Run, S, Simulation, US};
-use eventloop::sim::{ConnectReaction, SimOptions};
-use plan::{Arrivals, Pacing};
+use crate::simulation::{LAST_OK, MS, OK, Run, S, US};
+use eventloop::sim::ConnectReaction;
+use plan::Arrivals;
 use proptest::prelude::*;
 
 /// One thing that a server may do with a request.
@@ -75,16 +76,7 @@ struct Case {
     refused_every: u32,
     connections: u32,
     pipeline: u32,
-    per_connection: u64,
-    timeout_ms: u64,
-    warmup_ms: u64,
-    requests: Option<u64>,
-    latency_us: u64,
-    jitter_us: u64,
-    clock_cost_ns: u64,
-    /// Requests per second, and whether they are random. `None` is a closed loop.
-    rate: Option<(f64, bool)>,
-    seed: u64,
+    conditions: Conditions,
 }
 
 prop_compose! {
@@ -92,20 +84,9 @@ prop_compose! {
         acts in prop::collection::vec(any_act(), 1..30),
         refused_every in prop_oneof![Just(0), 2..10_u32],
         (connections, pipeline) in (1..12_u32, prop_oneof![Just(1), 1..6_u32]),
-        per_connection in prop_oneof![Just(u64::MAX), 1..9_u64],
-        (timeout_ms, warmup_ms) in (1..60_u64, prop_oneof![Just(0), 0..200_u64]),
-        requests in prop_oneof![Just(None), (1..300_u64).prop_map(Some)],
-        (latency_us, jitter_us, clock_cost_ns) in (1..2_000_u64, 0..2_000_u64, 0..200_u64),
-        rate in prop_oneof![
-            Just(None),
-            (1.0..20_000.0_f64, any::<bool>()).prop_map(Some),
-        ],
-        seed in any::<u64>(),
+        conditions in any_conditions(1..60, 200, 2_000, 20_000.0),
     ) -> Case {
-        Case {
-            acts, refused_every, connections, pipeline, per_connection, timeout_ms, warmup_ms,
-            requests, latency_us, jitter_us, clock_cost_ns, rate, seed,
-        }
+        Case { acts, refused_every, connections, pipeline, conditions }
     }
 }
 
@@ -117,35 +98,16 @@ fn run(case: &Case) -> Run {
             true => ConnectReaction::refuse(),
             false => ConnectReaction::Accept { after_ns: 0 },
         });
-    let mut simulation = Simulation::new()
-        .connections(case.connections)
-        .pipeline(case.pipeline)
-        .requests_per_connection(case.per_connection)
-        .timeout(case.timeout_ms * MS)
-        .warmed_up(case.warmup_ms * MS);
-    if let Some((rate_per_sec, random)) = case.rate {
-        simulation.settings.plan.pacing = Pacing::Constant {
-            rate_per_sec,
-            arrivals: match (random, case.seed % 4) {
-                (false, _) => Arrivals::Even,
-                (true, 0) => Arrivals::Gamma { shape: 0.01 },
-                (true, 1) => Arrivals::Gamma { shape: 20.0 },
-                (true, _) => Arrivals::Poisson,
-            },
-            seed: case.seed,
-        };
-    }
-    simulation.settings.requests = case.requests;
-    simulation.settings.seed = case.seed;
-    simulation.sim = SimOptions {
-        seed: case.seed,
-        latency_ns: case.latency_us * US,
-        jitter_ns: case.jitter_us * US,
-        clock_cost_ns: case.clock_cost_ns,
-        random_cuts: true,
-        close_ns: 10 * US,
-        ..SimOptions::default()
-    };
+    let seed = case.conditions.seed;
+    let simulation = case.conditions.simulation(match seed % 4 {
+        0 => Arrivals::Gamma { shape: 0.01 },
+        1 => Arrivals::Gamma { shape: 20.0 },
+        _ => Arrivals::Poisson,
+    });
+    let simulation = simulation.connections(case.connections);
+    let mut simulation = simulation.pipeline(case.pipeline);
+    simulation.settings.seed = seed;
+    simulation.sim.random_cuts = true;
     // The simulation checks the consistency of the result.
     simulation.run(peer)
 }
@@ -157,10 +119,10 @@ proptest! {
     fn totals_add_up_whatever_the_server_does(case in any_case()) {
         let run = run(&case);
         prop_assert_eq!(&run.failure, &None);
-        let end_ns = S + case.warmup_ms * MS;
+        let end_ns = S + case.conditions.warmup_ms * MS;
         prop_assert!(run.ended_ns <= end_ns);
         let counters = run.recording.counters;
-        match case.requests {
+        match case.conditions.requests {
             None => prop_assert_eq!(run.ended_ns, end_ns),
             Some(requests) => prop_assert!(counters.sent <= requests),
         }
@@ -171,11 +133,11 @@ proptest! {
         }
         let places = u64::from(case.connections) * u64::from(case.pipeline);
         prop_assert!(counters.in_flight <= places, "{} of {}", counters.in_flight, places);
-        prop_assert!(counters.oldest_in_flight_ns <= case.timeout_ms * MS + 100 * US);
+        prop_assert!(counters.oldest_in_flight_ns <= case.conditions.timeout_ms * MS + 100 * US);
         let latest_ns = run.recording.timed_out.max_ns().unwrap_or(0);
-        prop_assert!(latest_ns <= case.timeout_ms * MS + 100 * US);
+        prop_assert!(latest_ns <= case.conditions.timeout_ms * MS + 100 * US);
         let slowest_ns = run.recording.service_time.max_ns().unwrap_or(0);
-        prop_assert!(slowest_ns <= case.timeout_ms * MS + 100 * US);
+        prop_assert!(slowest_ns <= case.conditions.timeout_ms * MS + 100 * US);
     }
 }
 
