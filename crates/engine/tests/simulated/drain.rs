@@ -2,7 +2,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, Run, S, Simulation, US};
-use crate::tokens::{END, answer, chunk, good, judged, llm, prelude, simulation, text};
+use crate::tokens::{END, answer, chunk, events, good, judged, llm, prelude, simulation, text};
 use plan::{EventsFormat, EventsSpec};
 use results::{Counters, ErrorKind};
 
@@ -194,12 +194,7 @@ fn a_model_s_response_without_any_sign_of_its_end_is_cut_off_and_not_good() {
         ),
     ] {
         let run = judged("latency<10s").requests(10).run(server);
-        let events = run
-            .recording
-            .parts
-            .events
-            .as_ref()
-            .expect("events are counted");
+        let events = events(&run);
         assert_eq!((events.streams, events.cut_off()), (10, 10 - whole));
         let good = run.recording.good_requests().expect("they are judged");
         assert_eq!((good.good, good.bad), (whole, 10 - whole));
@@ -399,12 +394,7 @@ fn first_events_of_the_drain_have_their_times_but_did_not_arrive_in_the_window()
         .connections(30)
         .drained(LONG)
         .run(HttpPeer::new(|_| answer(1_500 * MS, 10 * MS, 5)));
-    let events = run
-        .recording
-        .parts
-        .events
-        .as_ref()
-        .expect("events are counted");
+    let events = events(&run);
     // The preludes arrive at once.
     assert_eq!((events.arrived, events.streams), (30, 30));
     assert_eq!(llm(&run).first_token.min_ns(), Some(1_500 * MS));

@@ -72,6 +72,11 @@ fn range(histogram: &Histogram) -> (Option<u64>, Option<u64>) {
     (histogram.min_ns(), histogram.max_ns())
 }
 
+/// The range of a histogram in which all times are the same.
+fn always(ns: u64) -> (Option<u64>, Option<u64>) {
+    (Some(ns), Some(ns))
+}
+
 /// Expects a time within the precision of a histogram.
 fn assert_near(seen_ns: Option<u64>, truth_ns: u64) {
     let seen_ns = seen_ns.expect("there are samples");
@@ -90,21 +95,12 @@ fn a_request_takes_exactly_one_round_trip_and_a_handshake_another_one() {
         // The first round trip is the handshake's. The last responses come at the end, which is no
         // longer within the window.
         assert_eq!(run.answered(), 8 * 2 * (1_000 / 20 - 2));
-        assert_eq!(
-            range(run.service_time()),
-            (Some(ROUND_TRIP_NS), Some(ROUND_TRIP_NS))
-        );
+        assert_eq!(range(run.service_time()), always(ROUND_TRIP_NS));
         let recording = &run.ended.recording;
-        assert_eq!(
-            range(&recording.phases.tls),
-            (Some(ROUND_TRIP_NS), Some(ROUND_TRIP_NS))
-        );
+        assert_eq!(range(&recording.phases.tls), always(ROUND_TRIP_NS));
         assert_eq!(recording.phases.tls.count(), 8);
         let quic = recording.parts.quic.as_ref().expect("it is QUIC");
-        assert_eq!(
-            range(&quic.min_rtt),
-            (Some(ROUND_TRIP_NS), Some(ROUND_TRIP_NS))
-        );
+        assert_eq!(range(&quic.min_rtt), always(ROUND_TRIP_NS));
         assert_eq!((quic.packets_lost, run.counts.lost), (0, 0));
     }
 }
@@ -113,7 +109,7 @@ fn a_request_takes_exactly_one_round_trip_and_a_handshake_another_one() {
 fn the_time_of_the_server_is_in_the_latency_and_not_in_the_round_trip() {
     let run = run(simulation(), 1, QuicServer::new(|_| Reply::After(7 * MS)));
     run.assert_no_errors();
-    assert_eq!(range(run.service_time()), (Some(27 * MS), Some(27 * MS)));
+    assert_eq!(range(run.service_time()), always(27 * MS));
     let quic = run.ended.recording.parts.quic.as_ref().expect("it is QUIC");
     assert_near(quic.min_rtt.max_ns(), ROUND_TRIP_NS);
 }
@@ -128,10 +124,7 @@ fn retry_costs_the_handshake_a_round_trip() {
     let run = run(simulation().connections(3), 1, server);
     run.assert_no_errors();
     let recording = &run.ended.recording;
-    assert_eq!(
-        range(&recording.phases.tls),
-        (Some(2 * ROUND_TRIP_NS), Some(2 * ROUND_TRIP_NS))
-    );
+    assert_eq!(range(&recording.phases.tls), always(2 * ROUND_TRIP_NS));
     assert_eq!(
         recording.parts.quic.as_ref().map(|quic| quic.retries),
         Some(3)
@@ -216,10 +209,7 @@ fn requests_without_a_response_run_out_of_time_and_the_connection_lives() {
     let timeouts = recording.errors.count(ErrorKind::Timeout);
     // Nine responses and a timeout take 280 ms.
     assert_eq!((timeouts.events, timeouts.exchanges), (3, 3));
-    assert_eq!(
-        range(&recording.timed_out),
-        (Some(100 * MS), Some(100 * MS))
-    );
+    assert_eq!(range(&recording.timed_out), always(100 * MS));
     assert_eq!(recording.errors.events(), 3);
     assert_eq!(recording.counters.connections_opened, 1);
     assert_eq!(recording.counters.reconnects, 0);
@@ -318,15 +308,9 @@ fn a_handshake_for_each_request_is_counted_and_takes_two_round_trips_together() 
     let simulation = simulation().requests_per_connection(1).lasting(4 * S);
     let run = run(simulation, 1, QuicServer::new(|_| Reply::After(0)));
     run.assert_no_errors();
-    assert_eq!(
-        range(run.service_time()),
-        (Some(ROUND_TRIP_NS), Some(ROUND_TRIP_NS))
-    );
+    assert_eq!(range(run.service_time()), always(ROUND_TRIP_NS));
     let recording = &run.ended.recording;
-    assert_eq!(
-        range(&recording.phases.tls),
-        (Some(ROUND_TRIP_NS), Some(ROUND_TRIP_NS))
-    );
+    assert_eq!(range(&recording.phases.tls), always(ROUND_TRIP_NS));
     assert_eq!(recording.phases.tls.count(), 4_000 / 40);
     assert_eq!(run.answered(), 4_000 / 40 - 1);
 }

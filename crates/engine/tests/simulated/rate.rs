@@ -3,8 +3,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{GET, LAST_OK, MS, OK, S, Simulation, US};
-use engine::source::{Batch, Captured, RequestSource, SourceError};
-use eventloop::Address;
+use engine::source::{Batch, RequestSource, SourceError};
 use eventloop::sim::{ConnectReaction, PeerEvent};
 use plan::{Arrivals, Pacing, SourceRange, Stage};
 use results::ErrorKind;
@@ -307,30 +306,9 @@ fn the_rate_follows_the_stages() {
 struct Triple;
 
 impl RequestSource for Triple {
-    fn fixed(&self) -> Option<Batch> {
-        None
-    }
     fn next(&mut self, _: u32, output: &mut Batch) -> Result<(), SourceError> {
         output.extend_from_slice(&GET.repeat(3));
         Ok(())
-    }
-    fn wants_delay(&self) -> bool {
-        false
-    }
-    fn delay_ns(&mut self) -> Result<u64, SourceError> {
-        Ok(0)
-    }
-    fn wants_responses(&self) -> bool {
-        false
-    }
-    fn response(&mut self, _: &Captured) -> Result<(), SourceError> {
-        Ok(())
-    }
-    fn take_address(&mut self) -> Option<Address> {
-        None
-    }
-    fn stopped(&self) -> bool {
-        false
     }
 }
 

@@ -20,10 +20,6 @@ struct Costly {
 }
 
 impl RequestSource for Costly {
-    fn fixed(&self) -> Option<Batch> {
-        None
-    }
-
     fn next(&mut self, _connection: u32, output: &mut Batch) -> Result<(), SourceError> {
         self.work_ns.fetch_add(self.cost_ns, Ordering::Relaxed);
         output.extend_from_slice(GET);

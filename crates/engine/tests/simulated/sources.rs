@@ -35,10 +35,6 @@ impl Scripted {
 }
 
 impl RequestSource for Scripted {
-    fn fixed(&self) -> Option<Batch> {
-        None
-    }
-
     fn next(&mut self, connection: u32, output: &mut Batch) -> Result<(), SourceError> {
         let number = self.asked;
         self.asked += 1;

@@ -3,7 +3,7 @@
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, Run, S, Simulation};
 use plan::{EventsFormat, EventsSpec};
-use results::{ErrorKind, GoodRecording, LlmRecording};
+use results::{ErrorKind, EventRecording, GoodRecording, LlmRecording};
 
 /// A run whose responses are a model's.
 pub(crate) fn simulation() -> Simulation {
@@ -66,11 +66,14 @@ pub(crate) fn answer(first_ns: u64, gap_ns: u64, tokens: u64) -> Reply {
 }
 
 pub(crate) fn llm(run: &Run) -> &LlmRecording {
-    run.recording
-        .parts
-        .llm
-        .as_ref()
-        .expect("tokens are counted")
+    let llm = run.recording.parts.llm.as_ref();
+    llm.expect("tokens are counted")
+}
+
+/// The events of a run that counts them.
+pub(crate) fn events(run: &Run) -> &EventRecording {
+    let events = run.recording.parts.events.as_ref();
+    events.expect("events are counted")
 }
 
 pub(crate) fn good(run: &Run) -> GoodRecording {
@@ -98,12 +101,7 @@ fn an_empty_delta_is_no_token_and_the_usage_is_none_either() {
     assert_eq!((llm.output_tokens, llm.input_tokens), (16, 7));
     assert_eq!(llm.output_per_response.max_ns(), Some(16));
     assert_eq!((llm.counted_as_events, llm.finish.stop), (0, 1));
-    let events = run
-        .recording
-        .parts
-        .events
-        .as_ref()
-        .expect("events are counted");
+    let events = events(&run);
     assert_eq!(events.first_event.max_ns(), Some(1));
     assert_eq!((events.unfinished, events.streams), (0, 1));
 }
@@ -184,12 +182,7 @@ fn an_error_in_the_stream_is_a_failed_request_and_the_connection_goes_on() {
     assert_eq!(llm.output_tokens, 3 * llm.responses);
     // Its first token had come.
     assert!(llm.first_token.count() >= llm.responses + llm.errors);
-    let events = run
-        .recording
-        .parts
-        .events
-        .as_ref()
-        .expect("events are counted");
+    let events = events(&run);
     assert_eq!(
         (events.streams, events.unfinished),
         (llm.responses + llm.errors, 0)
@@ -206,12 +199,7 @@ fn a_stream_that_breaks_off_is_unfinished_and_one_without_tokens_is_counted() {
         }));
     let llm = llm(&run);
     assert_eq!((llm.responses, llm.without_tokens), (2, 1));
-    let events = run
-        .recording
-        .parts
-        .events
-        .as_ref()
-        .expect("events are counted");
+    let events = events(&run);
     assert_eq!(events.unfinished, 1);
 }
 
@@ -228,12 +216,7 @@ fn a_request_that_times_out_behind_its_prelude_still_waits_for_its_first_token()
         (timeouts, Some(300 * MS))
     );
     assert!(llm.first_token.is_empty());
-    let events = run
-        .recording
-        .parts
-        .events
-        .as_ref()
-        .expect("events are counted");
+    let events = events(&run);
     assert!(events.waiting.is_empty());
 }
 
