@@ -108,8 +108,12 @@ impl EventStream {
         }
     }
 
-    /// The events and the end marker, one after the other; `None` if the body is no stream.
-    pub(crate) fn pieces(&self) -> Option<Vec<Piece>> {
+    /// The events and the end marker, one after the other, or only the first half of the events;
+    /// `None` if the body is no stream.
+    pub(crate) fn pieces(&self, is_half: bool) -> Option<Vec<Piece>> {
+        if is_half {
+            return Some(self.first_pieces(self.count? / 2));
+        }
         let mut pieces = self.first_pieces(self.count?);
         let default = self.format.default_end_marker();
         let marker = self.end_marker.as_deref().unwrap_or(default);
@@ -120,11 +124,6 @@ impl EventStream {
             });
         }
         Some(pieces)
-    }
-
-    /// The first half of the events; `None` if the body is no stream.
-    pub(crate) fn half(&self) -> Option<Vec<Piece>> {
-        Some(self.first_pieces(self.count? / 2))
     }
 
     fn first_pieces(&self, count: u64) -> Vec<Piece> {

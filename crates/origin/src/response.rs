@@ -293,12 +293,7 @@ impl Writer<'_> {
 
     /// Events with the time before each, each in a chunk of its own.
     fn events(&self, is_half: bool) -> Option<Vec<Step>> {
-        let events = &self.recipe.events;
-        let pieces = if is_half {
-            events.half()
-        } else {
-            events.pieces()
-        }?;
+        let pieces = self.recipe.events.pieces(is_half)?;
         let is_chunked = self.framing() == Framing::Chunked;
         let mut steps = Vec::new();
         for Piece { delay, content } in pieces {

@@ -180,12 +180,7 @@ impl Writer<'_> {
 
     /// Events with the time before each, each in DATA frames of its own.
     fn events(&self, is_half: bool) -> Option<Vec<Part>> {
-        let events = &self.recipe.events;
-        let pieces = if is_half {
-            events.half()
-        } else {
-            events.pieces()
-        }?;
+        let pieces = self.recipe.events.pieces(is_half)?;
         let mut parts = Vec::new();
         for Piece { delay, content } in pieces {
             if !delay.is_none() {
