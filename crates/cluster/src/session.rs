@@ -205,18 +205,10 @@ impl Endpoint {
         }
     }
 
-    /// As [`Self::begin`], for the second session of a run. It prevents no coordinator from
-    /// beginning another run at the same time.
-    pub(crate) fn begin_as_guest(
-        &mut self,
-        key: PublicKey,
-        run: RunId,
-        new: NewSession,
-        now_ns: u64,
-    ) -> OpenSession {
-        let guest = self.begin(key, run, new, now_ns);
+    /// Makes the session that was begun last the second one of a run. It prevents no coordinator
+    /// from beginning another run at the same time.
+    pub(crate) fn admit_guest(&mut self, guest: &OpenSession) {
         self.taken_by_guest = Some(guest.id.clone());
-        guest
     }
 }
 

@@ -336,7 +336,8 @@ impl<G: Generator> Agent<G> {
             Some(guest) => guest.accept(&key, audience, now_ns)?,
             None => {
                 let new = self.endpoint.check_new(audience, now_ns)?;
-                let guest = self.endpoint.begin_as_guest(key, id.clone(), new, now_ns);
+                let guest = self.endpoint.begin(key, id.clone(), new, now_ns);
+                self.endpoint.admit_guest(&guest);
                 self.known_mut(id).ok_or_else(unknown)?.guest = Some(guest);
             }
         }

@@ -156,6 +156,17 @@ enum Phase {
     Done,
 }
 
+/// Signs the orders of a run, and of whoever visits it.
+fn signer(key: SigningKey, version: &Label, fleet: &FleetName, run: &RunId) -> Signer {
+    Signer {
+        key,
+        version: version.clone(),
+        fleet: fleet.clone(),
+        run: run.clone(),
+        validity_ns: VALIDITY_NS,
+    }
+}
+
 impl FleetRun {
     /// Begins a run with these agents.
     pub fn new(settings: RunSettings, key: SigningKey, members: Vec<Member>, now_ns: u64) -> Self {
@@ -167,13 +178,7 @@ impl FleetRun {
             (agent, Peer::new(member, subject, inbox, now_ns))
         });
         Self {
-            signer: Signer {
-                key,
-                version: settings.version.clone(),
-                fleet: settings.fleet.clone(),
-                run: settings.run.clone(),
-                validity_ns: VALIDITY_NS,
-            },
+            signer: signer(key, &settings.version, &settings.fleet, &settings.run),
             peers: peers.collect(),
             settings,
             subjects,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::peer::{Peer, patience_ns};
 use super::{
-    FETCH_SILENCE_NS, Member, PIECES_OF_ALL, Part, Present, QUIET_NS, STOP_LIMIT_NS, VALIDITY_NS,
+    FETCH_SILENCE_NS, Member, PIECES_OF_ALL, Part, Present, QUIET_NS, STOP_LIMIT_NS, signer,
 };
 use crate::bus::{Message, Outgoing};
 use crate::line::{Question, Signer};
@@ -100,13 +100,7 @@ impl Visit {
             (agent, host)
         });
         Self {
-            signer: Signer {
-                key,
-                version: settings.version.clone(),
-                fleet: settings.fleet.clone(),
-                run: settings.run.clone(),
-                validity_ns: VALIDITY_NS,
-            },
+            signer: signer(key, &settings.version, &settings.fleet, &settings.run),
             agents: agents.collect(),
             settings,
             began_ns: now_ns,
