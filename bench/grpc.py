@@ -12,12 +12,12 @@ import argparse
 import json
 import os
 import platform
-import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from processes import cpu_of, first_line, serve
 
 AT_ONCE = 50
 LIMIT_S = 120
@@ -78,46 +78,11 @@ class Ghz:
         return {"done": run["statusCodeDistribution"].get("OK", 0), "per_s": run["rps"]}
 
 
-def first_line(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    return ((done.stdout or done.stderr).splitlines() or ["unknown"])[0]
-
-
-def on_core(core, command):
-    """taskset(1), where there are several cores."""
-    return ["taskset", "-c", str(core)] + command if (os.cpu_count() or 1) > 1 else command
-
-
-def cpu_of(command, core, log):
-    """CPU seconds of a command."""
-    with open(log, "w") as output:
-        process = subprocess.Popen(
-            on_core(core, ["timeout", str(LIMIT_S)] + command), stdout=output, stderr=output,
-            stdin=subprocess.DEVNULL,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        with open(log) as file:
-            sys.exit(f"grpc.py: {command[0]} ended with {process.returncode}: {file.read()[-600:]}")
-    return used.ru_utime + used.ru_stime
-
-
-def serve(program, core):
-    command = [program, "serve", "--poll", "--listen", "127.0.0.1:0"]
-    server = subprocess.Popen(on_core(core, command), stdout=subprocess.PIPE, text=True)
-    for line in server.stdout:
-        found = re.search(r"127\.0\.0\.1:\d+", line)
-        if found:
-            return server, f"http://{found[0]}/"
-    sys.exit("grpc.py: the server did not start")
-
-
 def measure(tool, options, message, scratch):
     log, result = os.path.join(scratch, "log"), os.path.join(scratch, "result.json")
     short, long = options.calls // 10, options.calls
-    short_s = cpu_of(tool.command(options, message, short, result), 1, log)
-    long_s = cpu_of(tool.command(options, message, long, result), 1, log)
+    short_s = cpu_of(tool.command(options, message, short, result), 1, LIMIT_S, log)
+    long_s = cpu_of(tool.command(options, message, long, result), 1, LIMIT_S, log)
     figures = tool.figures(result)
     if figures["done"] != long:
         sys.exit(f"grpc.py: {tool.name} made {figures['done']} of {long} calls")
@@ -150,7 +115,8 @@ def main():
                 file.write(PROTO)
         server = None
         if not options.url:
-            server, options.url = serve(wrkbench, 0)
+            server, address = serve(wrkbench, 0)
+            options.url = f"http://{address}/"
         cases = {"fixed": FIXED, "templates": TEMPLATES}
         if options.message:
             cases = {"fixed": {name: options.message for name in FIXED}}

@@ -14,12 +14,12 @@ import glob
 import json
 import os
 import platform
-import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from processes import cpu_of, first_line, serve
 
 FIRST_MS, GAP_MS, TOKENS, STREAMS = 50, 10, 64, 64
 # Each stream makes one request in a short run, and eleven more in a long one.
@@ -138,47 +138,10 @@ class Guidellm:
         }
 
 
-def first_line(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    return ((done.stdout or done.stderr).splitlines() or ["unknown"])[0]
-
-
-def on_core(core, command):
-    """taskset(1), where there are several cores."""
-    return ["taskset", "-c", str(core)] + command if (os.cpu_count() or 1) > 1 else command
-
-
-def cpu_of(command, core, log):
-    """CPU seconds of a command and its processes."""
-    with open(log, "w") as output:
-        process = subprocess.Popen(
-            on_core(core, ["timeout", str(LIMIT_S)] + command), stdout=output, stderr=output,
-            stdin=subprocess.DEVNULL,
-        )
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        with open(log) as file:
-            tail = file.read()[-600:]
-        sys.exit(f"llm.py: {' '.join(command[:2])} ended with {process.returncode}: {tail}")
-    return used.ru_utime + used.ru_stime
-
-
-def serve(program, core):
-    answer = f"llm=openai&tokens={TOKENS}&first={FIRST_MS}ms&gap={GAP_MS}ms"
-    command = [program, "serve", "--poll", "--listen", "127.0.0.1:0", "--answer", answer]
-    server = subprocess.Popen(on_core(core, command), stdout=subprocess.PIPE, text=True)
-    for line in server.stdout:
-        found = re.search(r"127\.0\.0\.1:(\d+)", line)
-        if found:
-            return server, f"http://127.0.0.1:{found[1]}"
-    sys.exit("llm.py: the server did not start")
-
-
 def measure(tool, url, core, scratch):
     log = os.path.join(scratch, "log")
-    short_s = cpu_of(tool.command(url, SHORT), core, log)
-    long_s = cpu_of(tool.command(url, LONG), core, log)
+    short_s = cpu_of(tool.command(url, SHORT), core, LIMIT_S, log)
+    long_s = cpu_of(tool.command(url, LONG), core, LIMIT_S, log)
     tokens = (LONG - SHORT) * TOKENS
     return {
         **tool.figures(),
@@ -205,7 +168,9 @@ def main():
                 tools.append(other(program, scratch))
             else:
                 print(f"llm.py: no {name}, so it is left out", file=sys.stderr)
-        server, url = serve(wrkbench, 0)
+        answer = f"llm=openai&tokens={TOKENS}&first={FIRST_MS}ms&gap={GAP_MS}ms"
+        server, address = serve(wrkbench, 0, "--answer", answer)
+        url = f"http://{address}"
         samples = {tool.name: [] for tool in tools}
         commands = {}
         try:
