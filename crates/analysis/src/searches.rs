@@ -175,14 +175,9 @@ mod tests {
 
     fn step(cell: u32, round: u32, number: u32, rate: Option<f64>) -> Observation {
         let outcome = rate.map(|rate_per_sec| SearchOutcome {
-            end: SearchEnd::Found,
             rate_per_sec: Some(rate_per_sec),
             interval_per_sec: Some([rate_per_sec * 0.98, rate_per_sec * 1.02]),
-            bound: None,
-            doubt: None,
-            ceiling_per_sec: None,
-            curve: Vec::new(),
-            runs_needed: None,
+            ..SearchOutcome::without_rate(SearchEnd::Found)
         });
         Observation {
             cell: Some(cell),

@@ -368,14 +368,8 @@ mod tests {
                 round: 1,
                 conditions: vec!["p99<100ms".to_owned(), "errors<=0.1%".to_owned()],
                 outcome: Some(SearchOutcome {
-                    end,
                     rate_per_sec: Some(384.0),
-                    interval_per_sec: None,
-                    bound: None,
-                    doubt: None,
-                    ceiling_per_sec: None,
-                    curve: Vec::new(),
-                    runs_needed: None,
+                    ..SearchOutcome::without_rate(end)
                 }),
                 runs: Vec::new(),
             };

@@ -151,6 +151,21 @@ pub struct SearchOutcome {
 }
 
 impl SearchOutcome {
+    /// An end without a rate and without anything else.
+    #[must_use]
+    pub fn without_rate(end: SearchEnd) -> Self {
+        Self {
+            end,
+            rate_per_sec: None,
+            interval_per_sec: None,
+            bound: None,
+            doubt: None,
+            ceiling_per_sec: None,
+            curve: Vec::new(),
+            runs_needed: None,
+        }
+    }
+
     /// The rate that a search has shown to be carried, requests per second: the estimate, or what
     /// is carried at least. `None` for a check, and if nothing was shown.
     #[must_use]

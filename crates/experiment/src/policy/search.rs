@@ -293,7 +293,7 @@ impl Policy for Searches<'_> {
                 check.outcome().map(|verdict| SearchOutcome {
                     rate_per_sec: self.spec.rate_per_sec,
                     doubt: is_disturbed.then_some(SearchDoubt::Disturbed),
-                    ..without_rate(match verdict {
+                    ..SearchOutcome::without_rate(match verdict {
                         search::Verdict::Carried => SearchEnd::Carried,
                         search::Verdict::NotCarried => SearchEnd::NotCarried,
                         search::Verdict::Undecided => SearchEnd::Undecided,
@@ -375,25 +375,12 @@ fn saved_step(step: &Step) -> SearchStep {
     }
 }
 
-fn without_rate(end: SearchEnd) -> SearchOutcome {
-    SearchOutcome {
-        end,
-        rate_per_sec: None,
-        interval_per_sec: None,
-        bound: None,
-        doubt: None,
-        ceiling_per_sec: None,
-        curve: Vec::new(),
-        runs_needed: None,
-    }
-}
-
 fn saved(outcome: Outcome, search: &Search) -> SearchOutcome {
     let with = |end, rate_per_sec| SearchOutcome {
         rate_per_sec,
         ceiling_per_sec: search.ceiling(),
         curve: search.curve().map(|it| sampled(&it)).unwrap_or_default(),
-        ..without_rate(end)
+        ..SearchOutcome::without_rate(end)
     };
     match outcome {
         Outcome::Found {
