@@ -352,14 +352,14 @@ impl Sweep<'_, '_> {
                 of,
             });
             let mut trial = blank(self.run.experiment, planned);
-            match self.attempt(planned, "try", true, &mut trial, transaction) {
+            let attempted = self.attempt(planned, "try", true, &mut trial, transaction);
+            if attempted.is_err() {
+                self.check_hosts()?;
+            }
+            match attempted {
                 Ok(_) => in_a_row = 0,
-                Err(AttemptError::Stop(stop)) => {
-                    self.check_hosts()?;
-                    return Err(stop);
-                }
+                Err(AttemptError::Stop(stop)) => return Err(stop),
                 Err(AttemptError::Failed(failure)) => {
-                    self.check_hosts()?;
                     self.needs_restart = true;
                     failed += 1;
                     in_a_row += 1;
@@ -453,15 +453,15 @@ impl Sweep<'_, '_> {
                 progress,
             });
             trial.started_at = self.context.host.wall_clock();
-            match self.attempt(planned, &name, false, &mut trial, transaction) {
+            let attempted = self.attempt(planned, &name, false, &mut trial, transaction);
+            if attempted.is_err() {
+                // A machine that was lost has ended the run as well.
+                self.check_hosts()?;
+            }
+            match attempted {
                 Ok(result) => trial.outcome = TrialOutcome::Finished(Box::new(result)),
-                Err(AttemptError::Stop(stop)) => {
-                    // A machine that was lost has ended the run as well.
-                    self.check_hosts()?;
-                    return Err(stop);
-                }
+                Err(AttemptError::Stop(stop)) => return Err(stop),
                 Err(AttemptError::Failed(failure)) => {
-                    self.check_hosts()?;
                     // After a failure the state of the servers is unknown.
                     self.needs_restart = true;
                     let again = attempt <= self.run.spec.retries;

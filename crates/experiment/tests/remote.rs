@@ -519,8 +519,7 @@ fn an_unfinished_sweep_there_is_refused_before_anything_is_changed() {
     assert_eq!(lab.there("db1").text(RMEM_MAX).as_deref(), Some("212992\n"));
 }
 
-fn problems(plan: &str, names: &[&'static str]) -> (Vec<String>, String) {
-    let mut lab = Lab::new(names);
+fn problems(plan: &str, mut lab: Lab) -> (Vec<String>, String) {
     let spec = Spec::parse(plan, Path::new("/plans/plan.toml")).unwrap();
     let options = ResumeOptions {
         seed: Some(7),
@@ -536,7 +535,7 @@ fn problems(plan: &str, names: &[&'static str]) -> (Vec<String>, String) {
 
 #[test]
 fn the_description_says_what_is_changed_where() {
-    let (problems, text) = problems(PLAN, &["db1"]);
+    let (problems, text) = problems(PLAN, Lab::new(&["db1"]));
     assert_eq!(problems, Vec::<String>::new());
     for line in [
         "db1: net.core.rmem_max: now 212992, levels 4000, 8000",
@@ -555,23 +554,14 @@ fn problems_name_the_machine_that_has_them() {
     let plan = PLAN
         .replace("[4000, 8000]", "[4000, 1]")
         .replace("set-mtu", "nothing");
-    let mut lab = Lab::new(&["db1"]);
+    let lab = Lab::new(&["db1"]);
     lab.there("db1")
         .missing_programs
         .insert("nothing".to_owned());
     lab.there("db1").root = false;
-    let spec = Spec::parse(&plan, Path::new("/plans/plan.toml")).unwrap();
-    let options = ResumeOptions {
-        seed: Some(7),
-        ..ResumeOptions::default()
-    };
-    let mut others = lab.hosts();
-    let prepared = PreparedExperiment::new(spec, options, &lab.here).unwrap();
-    let found = prepared.preflight(&mut lab.here, &mut others, None, &mut |_| {
-        Ok(RunPlan::new(Target::parse("http://h/").unwrap()))
-    });
+    let (problems, _) = problems(&plan, lab);
     assert_eq!(
-        found.problems,
+        problems,
         [
             "/plans/plan.toml:12: db1: net.core.rmem_max: only root may set it: start the agent \
              there as root",
@@ -583,7 +573,7 @@ fn problems_name_the_machine_that_has_them() {
 
 #[test]
 fn a_machine_that_nobody_serves_is_a_problem() {
-    let (problems, text) = problems(PLAN, &[]);
+    let (problems, text) = problems(PLAN, Lab::new(&[]));
     assert_eq!(
         problems,
         [

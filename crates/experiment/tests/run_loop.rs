@@ -337,13 +337,16 @@ fn the_steps_of_a_trial_happen_in_order() {
     let plan = PLAN.replace("rounds = 2", "rounds = 1");
     let ended = session(&plan).run(&mut host).unwrap();
     assert_eq!((ended.outcome.finished, ended.outcome.left), (4, 0));
-    let save = |name: &str| format!("replace {RESULTS}/trials/{name}.json");
-    let (begin, end) = ("run look-before", "run look-after");
-    let (restart, ask) = ("run restart-it", "ask http://h/");
-    let (conf, check) = ("replace /etc/server.conf", "run check-it");
+    let (conf, restart) = ("replace /etc/server.conf", "run restart-it");
+    // From the file of the second factor to the saved trial.
+    let trial = |name: &str| {
+        let save = format!("replace {RESULTS}/trials/{name}.json");
+        let (ask, begin, end) = ("ask http://h/", "run look-before", "run look-after");
+        [conf, "run check-it", restart, ask, begin, end, &save].join("\n")
+    };
     let set = |value: &str| format!("write {RMEM_MAX} {:?}", format!("{value}\n").as_bytes());
     // The order is sequential here: the last factor changes fastest.
-    let expected: Vec<String> = [
+    let expected = [
         &format!("make_folder {RESULTS}/trials"),
         &format!("replace {RESULTS}/experiment.json"),
         "run set-up",
@@ -353,39 +356,15 @@ fn the_steps_of_a_trial_happen_in_order() {
         &set("212992"),
         &set("1000"),
         "keep_guardian",
-        conf,
-        check,
-        restart,
-        ask,
-        begin,
-        end,
-        &save("r01-c001-1000-a"),
+        &trial("r01-c001-1000-a"),
         "keep_guardian",
-        conf,
-        check,
-        restart,
-        ask,
-        begin,
-        end,
-        &save("r01-c002-1000-b"),
+        &trial("r01-c002-1000-b"),
         "keep_guardian",
         &set("2000"),
         "keep_guardian",
-        conf,
-        check,
-        restart,
-        ask,
-        begin,
-        end,
-        &save("r01-c003-2000-a"),
+        &trial("r01-c003-2000-a"),
         "keep_guardian",
-        conf,
-        check,
-        restart,
-        ask,
-        begin,
-        end,
-        &save("r01-c004-2000-b"),
+        &trial("r01-c004-2000-b"),
         // Restored in reverse order, then the restart and the teardown.
         "discard_replacement /etc/server.conf",
         conf,
@@ -393,13 +372,11 @@ fn the_steps_of_a_trial_happen_in_order() {
         restart,
         "run tear-down",
     ]
-    .map(str::to_owned)
-    .into();
+    .join("\n");
+    let expected: Vec<_> = expected.lines().collect();
     let told = story(&host);
-    let different = told
-        .iter()
-        .zip(&expected)
-        .position(|(is, wanted)| is != wanted);
+    let mut pairs = told.iter().zip(&expected);
+    let different = pairs.position(|(is, wanted)| is != wanted);
     assert_eq!(told, expected, "first difference: {different:?}");
     assert_eq!(state(&host), state(&machine()));
     // The service runs with the old value as well.

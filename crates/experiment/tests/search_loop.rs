@@ -219,28 +219,16 @@ fn with_good(rate_per_sec: f64, share_bad: f64) -> RunResult {
     result
 }
 
-const GOODPUT_PLAN: &str = r#"
-name = "goodput"
-rounds = 1
-results = "testlogs"
-
-[load]
-good = "latency<20ms"
-
-[search]
-slo = ["goodput>95%"]
-precision = "5%"
-budget = "20m"
-
-[[target]]
-name = "t"
-url = "http://h/"
-"#;
+fn goodput_plan() -> String {
+    let plan = PLAN.replace("capacity", "goodput");
+    let plan = plan.replace("p99<20ms", "goodput>95%");
+    format!("{plan}\n[load]\ngood = \"latency<20ms\"\n")
+}
 
 #[test]
 fn the_highest_rate_with_enough_good_requests_has_an_interval_around_the_truth() {
     // 5 % of the requests are not good at 800/s. In the closed loop none is.
-    let (outcome, ..) = searched(GOODPUT_PLAN, &|made, step| match step.rate_per_sec {
+    let (outcome, ..) = searched(&goodput_plan(), &|made, step| match step.rate_per_sec {
         None => {
             // Responses may be long: the closed loop is as long as a run.
             assert_eq!(step.duration_ms, 6_000);
@@ -259,7 +247,7 @@ fn the_highest_rate_with_enough_good_requests_has_an_interval_around_the_truth()
 #[test]
 fn a_closed_loop_with_responses_to_requests_of_the_warm_up_only_begins_a_search() {
     // Streams that are longer than the run: no request of the window was answered.
-    let (outcome, ..) = searched(GOODPUT_PLAN, &|made, step| match step.rate_per_sec {
+    let (outcome, ..) = searched(&goodput_plan(), &|made, step| match step.rate_per_sec {
         None => {
             let mut result = with_good(1_000.0, 1.0);
             let recording = &mut result.recording;
@@ -275,7 +263,7 @@ fn a_closed_loop_with_responses_to_requests_of_the_warm_up_only_begins_a_search(
 
 #[test]
 fn a_rate_at_which_no_request_is_good_is_not_carried() {
-    let (outcome, ..) = searched(GOODPUT_PLAN, &|_, step| {
+    let (outcome, ..) = searched(&goodput_plan(), &|_, step| {
         with_good(step.rate_per_sec.unwrap_or(1_000.0), 1.0)
     });
     assert_eq!(outcome.end, SearchEnd::NotEven, "{outcome:?}");

@@ -55,6 +55,10 @@ fn run_plan(_: &Cell) -> Result<RunPlan, String> {
 }
 
 fn look(text: &str, host: &mut Fake) -> Preflight {
+    look_with(text, None, host)
+}
+
+fn look_with(text: &str, agents: Option<&[Agent]>, host: &mut Fake) -> Preflight {
     let spec = spec(text);
     let schedule = Schedule::new(&spec, 1);
     preflight(
@@ -62,7 +66,7 @@ fn look(text: &str, host: &mut Fake) -> Preflight {
         &schedule,
         host,
         &mut RemoteHosts::new(),
-        None,
+        agents,
         &mut run_plan,
     )
 }
@@ -369,29 +373,19 @@ fn an_unreachable_target_is_no_problem_if_the_restart_hook_runs_before_the_first
 }
 
 #[test]
-fn a_target_behind_a_unix_socket_is_not_requested_over_tcp() {
-    let mut host = machine();
-    assert_eq!(
-        problems("[load]\nunix_socket = '/run/x'", &mut host),
-        Vec::<String>::new()
-    );
-    assert_eq!(host.log, Vec::<String>::new());
-    let more = "[[profile]]\nname = 'p'\nunix_socket = '/run/x'\n[hooks]\nready = { within = 1 }";
-    let found = problems(more, &mut host);
-    assert!(found[0].contains("ready uses TCP"), "{found:?}");
-}
-
-#[test]
-fn a_target_with_http2_is_not_requested_over_http1() {
-    let mut host = machine();
-    assert_eq!(
-        problems("[load]\nhttp2 = true", &mut host),
-        Vec::<String>::new()
-    );
-    assert_eq!(host.log, Vec::<String>::new());
-    let more = "[load]\nhttp2 = true\n[hooks]\nready = { within = 1 }";
-    let found = problems(more, &mut host);
-    assert!(found[0].contains("ready uses HTTP/1.1"), "{found:?}");
+fn a_target_is_not_requested_over_what_it_may_not_speak() {
+    let (socket, http2) = ("unix_socket = '/run/x'", "http2 = true");
+    for (load, awaited, expected) in [
+        (socket, "[[profile]]\nname = 'p'", "ready uses TCP"),
+        (http2, "[load]", "ready uses HTTP/1.1"),
+    ] {
+        let mut host = machine();
+        let found = problems(&format!("[load]\n{load}"), &mut host);
+        assert_eq!((found, &host.log), (Vec::new(), &Vec::new()), "{load}");
+        let more = format!("{awaited}\n{load}\n[hooks]\nready = {{ within = 1 }}");
+        let found = problems(&more, &mut host);
+        assert!(found[0].contains(expected), "{found:?}");
+    }
 }
 
 #[test]
@@ -549,19 +543,6 @@ fn agent(name: &str, place: &str) -> Agent {
         cores: 2,
         weight: plan::Weight::default(),
     }
-}
-
-fn look_with(text: &str, agents: Option<&[Agent]>, host: &mut Fake) -> Preflight {
-    let spec = spec(text);
-    let schedule = Schedule::new(&spec, 1);
-    preflight(
-        &spec,
-        &schedule,
-        host,
-        &mut RemoteHosts::new(),
-        agents,
-        &mut run_plan,
-    )
 }
 
 #[test]
