@@ -228,6 +228,26 @@ impl<L: EventLoop> Client<L> {
         }
     }
 
+    /// Takes what has completed by now.
+    pub(crate) fn turn_at_once(&mut self) {
+        let now_ns = self.io.now_ns();
+        self.turn(now_ns);
+    }
+
+    /// The error of a connection that fails.
+    pub(crate) fn connect_error(&mut self, token: Token) -> Option<i32> {
+        self.until("the failure", |it| {
+            it.socket(token).connect_failed.is_some()
+        });
+        self.socket(token).connect_failed
+    }
+
+    /// The error that ends receiving.
+    pub(crate) fn receive_error(&mut self, token: Token) -> Option<i32> {
+        self.until("the reset", |it| it.socket(token).receive_failed.is_some());
+        self.socket(token).receive_failed
+    }
+
     /// Continues until `done`, or fails.
     pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let give_up_ns = self.io.now_ns() + WAIT_LIMIT_NS;

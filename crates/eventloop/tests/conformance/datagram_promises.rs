@@ -18,6 +18,13 @@ fn start<B: Backend>(answer: Answer) -> Option<(Client<B::Loop>, DatagramPeer)> 
     start_with::<B>(&LoopOptions::default(), answer)
 }
 
+fn with_and_without_offload() -> [LoopOptions; 2] {
+    [true, false].map(|segmentation_offload| LoopOptions {
+        segmentation_offload,
+        ..LoopOptions::default()
+    })
+}
+
 fn start_with<B: Backend>(
     options: &LoopOptions,
     answer: Answer,
@@ -141,11 +148,7 @@ pub(crate) fn a_batch_arrives_the_same_without_segmentation_offload<B: Backend>(
 }
 
 pub(crate) fn batches_of_one_socket_leave_in_order<B: Backend>() {
-    for segmentation_offload in [true, false] {
-        let options = LoopOptions {
-            segmentation_offload,
-            ..LoopOptions::default()
-        };
+    for options in with_and_without_offload() {
         let Some((mut client, peer)) = start_with::<B>(&options, Answer::Nothing) else {
             return;
         };
@@ -297,11 +300,7 @@ pub(crate) fn refusals_cost_no_datagram_and_every_buffer_comes_back<B: Backend>(
 
 pub(crate) fn a_datagram_socket_with_everything_in_flight_ends_with_one_closed<B: Backend>() {
     for mode in [CloseMode::Graceful, CloseMode::Abort] {
-        for segmentation_offload in [true, false] {
-            let options = LoopOptions {
-                segmentation_offload,
-                ..LoopOptions::default()
-            };
+        for options in with_and_without_offload() {
             let Some((mut client, peer)) = start_with::<B>(&options, Answer::Echo) else {
                 return;
             };
@@ -325,11 +324,7 @@ pub(crate) fn a_datagram_socket_with_everything_in_flight_ends_with_one_closed<B
 }
 
 pub(crate) fn datagrams_before_a_graceful_close_are_sent<B: Backend>() {
-    for segmentation_offload in [true, false] {
-        let options = LoopOptions {
-            segmentation_offload,
-            ..LoopOptions::default()
-        };
+    for options in with_and_without_offload() {
         let Some((mut client, peer)) = start_with::<B>(&options, Answer::Nothing) else {
             return;
         };
@@ -631,11 +626,7 @@ pub(crate) mod kernel {
             path: false,
         };
         let token = client.connect_datagrams_with(1, peer.address, &options);
-        client.until("the failure", |client| {
-            client.socket(token).connect_failed.is_some()
-        });
-        let failed = client.socket(token).connect_failed;
-        assert_eq!(failed, Some(libc::EADDRNOTAVAIL));
+        assert_eq!(client.connect_error(token), Some(libc::EADDRNOTAVAIL));
     }
 
     /// A loop with a datagram listener, which answers each datagram with itself.

@@ -267,11 +267,7 @@ pub(crate) fn a_reset_on_a_unix_socket_is_reported<K: Kernel>() {
     let peer = TestPeer::unix(vec![vec![Step::Reset]]).expect("a unix listener");
     let token = client.connected(1, &peer.address);
     client.send_owned(token, *b"to nowhere");
-    client.until("the reset", |client| {
-        client.socket(token).receive_failed.is_some()
-    });
-    let failed = client.socket(token).receive_failed;
-    assert_eq!(failed, Some(libc::ECONNRESET));
+    assert_eq!(client.receive_error(token), Some(libc::ECONNRESET));
     client.closed(token, CloseMode::Graceful);
 }
 
@@ -317,11 +313,7 @@ pub(crate) fn binding_to_an_address_of_another_machine_fails<K: Kernel>() {
         path: false,
     };
     let token = client.connect_with(1, &address, &options);
-    client.until("the failure", |client| {
-        client.socket(token).connect_failed.is_some()
-    });
-    let failed = client.socket(token).connect_failed;
-    assert_eq!(failed, Some(libc::EADDRNOTAVAIL));
+    assert_eq!(client.connect_error(token), Some(libc::EADDRNOTAVAIL));
 }
 
 pub(crate) fn a_wait_after_a_close_lasts_until_its_deadline<K: Kernel>() {

@@ -8,6 +8,7 @@ use eventloop::{Address, EventLoop};
 use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -180,38 +181,28 @@ impl Gate {
 }
 
 /// What a script needs of a connected socket, TCP or Unix.
-trait Stream: Read + Write + Send + 'static {
-    fn prepare(&self) -> io::Result<()>;
-    fn finish(&self) -> io::Result<()>;
+trait Stream: AsFd + Read + Write + Send + Sized + 'static {
+    fn prepare(&self) -> io::Result<()> {
+        let socket = SockRef::from(self);
+        socket.set_read_timeout(Some(WAIT_LIMIT))?;
+        socket.set_write_timeout(Some(WAIT_LIMIT))
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        SockRef::from(self).shutdown(Shutdown::Write)
+    }
+
     /// Blocks until a byte has arrived, without reading it.
     fn await_unread(&mut self) -> io::Result<()>;
 }
 
 impl Stream for TcpStream {
-    fn prepare(&self) -> io::Result<()> {
-        self.set_read_timeout(Some(WAIT_LIMIT))?;
-        self.set_write_timeout(Some(WAIT_LIMIT))
-    }
-
-    fn finish(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-
     fn await_unread(&mut self) -> io::Result<()> {
         self.peek(&mut [0]).map(drop)
     }
 }
 
 impl Stream for UnixStream {
-    fn prepare(&self) -> io::Result<()> {
-        self.set_read_timeout(Some(WAIT_LIMIT))?;
-        self.set_write_timeout(Some(WAIT_LIMIT))
-    }
-
-    fn finish(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-
     fn await_unread(&mut self) -> io::Result<()> {
         // Peeking is not stable for Unix sockets, so the client must send two bytes.
         self.read_exact(&mut [0])

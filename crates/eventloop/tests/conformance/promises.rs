@@ -86,11 +86,7 @@ pub(crate) fn a_refused_connection_fails_with_econnrefused<B: Backend>() {
     };
     let tokens: Vec<_> = (0..20).map(|key| client.connect(key, &address)).collect();
     for token in tokens {
-        client.until("the failure", |client| {
-            client.socket(token).connect_failed.is_some()
-        });
-        let failed = client.socket(token).connect_failed;
-        assert_eq!(failed, Some(libc::ECONNREFUSED));
+        assert_eq!(client.connect_error(token), Some(libc::ECONNREFUSED));
     }
 }
 
@@ -102,15 +98,12 @@ pub(crate) fn a_failed_connection_leaves_the_loop_usable<B: Backend>() {
     for round in 0..100 {
         let token = client.connect(round, &address);
         assert_ne!(last.replace(token), Some(token), "tokens are used once");
-        client.until("the failure", |client| {
-            client.socket(token).connect_failed.is_some()
-        });
+        client.connect_error(token);
     }
     // Dead tokens need no close, and report nothing.
     let token = last.expect("at least one round");
     client.io.close(token, CloseMode::Graceful);
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     assert!(!client.socket(token).closed);
 }
 
@@ -121,11 +114,7 @@ pub(crate) fn a_reset_by_the_peer_ends_receiving_with_an_error<B: Backend>() {
     };
     let token = client.connected(1, &peer.address);
     client.send_owned(token, *b"to nowhere");
-    client.until("the reset", |client| {
-        client.socket(token).receive_failed.is_some()
-    });
-    let failed = client.socket(token).receive_failed;
-    assert_eq!(failed, Some(libc::ECONNRESET));
+    assert_eq!(client.receive_error(token), Some(libc::ECONNRESET));
     client.closed(token, CloseMode::Graceful);
     assert_exchange_works(&mut client, &peer);
 }
@@ -173,8 +162,7 @@ pub(crate) fn sixteen_mib_in_an_owned_buffer_arrive_whole_and_in_order<B: Backen
     };
     let token = client.connected(1, &peer.address);
     client.send_owned(token, pattern(MIB_16));
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     assert!(
         client.socket(token).sent.is_empty(),
         "no kernel accepts all of it"
@@ -197,8 +185,7 @@ pub(crate) fn sixteen_mib_of_shared_bytes_arrive_whole_and_in_order<B: Backend>(
     let shared = client.io.share(pattern(MIB_16));
     client.send_shared(token, shared, 0..MIB_16);
     client.io.shutdown_send(token);
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     peer.open_gate();
     let report = peer.report(&mut client);
     assert_same(&report.received, &pattern(MIB_16));
@@ -226,8 +213,7 @@ pub(crate) fn queued_sends_keep_their_order_when_the_socket_is_full<B: Backend>(
         }
     }
     client.io.shutdown_send(token);
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     peer.open_gate();
     let report = peer.report(&mut client);
     assert_same(&report.received, &expected);
@@ -266,8 +252,7 @@ pub(crate) fn sends_of_two_waits_keep_their_order_behind_a_full_socket<B: Backen
         client.send_shared(token, shared, range);
         expected.extend_from_slice(&[turn as u8; 3]);
         client.send_owned(token, [turn as u8; 3]);
-        let now_ns = client.io.now_ns();
-        client.turn(now_ns);
+        client.turn_at_once();
     }
     client.io.shutdown_send(token);
     peer.open_gate();
@@ -288,8 +273,7 @@ pub(crate) fn a_flood_of_other_operations_does_not_change_the_order<B: Backend>(
     }
     client.send_shared(token, shared, 0..1_000);
     client.io.shutdown_send(token);
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     peer.open_gate();
     let expected = [pattern(MIB_16), pattern(1_000)].concat();
     assert_same(&peer.report(&mut client).received, &expected);
@@ -308,8 +292,7 @@ pub(crate) fn sends_between_waits_without_taking_completions_keep_their_order<B:
         client.send_shared(token, shared, 0..1_000);
     }
     client.io.shutdown_send(token);
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     peer.open_gate();
     let expected = [pattern(MIB_16), pattern(1_000).repeat(3)].concat();
     assert_same(&peer.report(&mut client).received, &expected);
@@ -875,14 +858,12 @@ pub(crate) fn a_close_behind_a_full_socket_does_not_wait_and_sends_nothing_out_o
     };
     let token = client.connected(1, &peer.address);
     client.send_owned(token, pattern(MIB_16));
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     client.send_owned(token, *b"behind");
     client.closed(token, CloseMode::Graceful);
     // The second turn lets a loop end what the first has begun.
     for _ in 0..2 {
-        let now_ns = client.io.now_ns();
-        client.turn(now_ns);
+        client.turn_at_once();
     }
     peer.open_gate();
     let report = peer.report(&mut client);
@@ -930,8 +911,7 @@ pub(crate) fn ending_the_sending_side_delivers_what_was_queued_first<B: Backend>
     client.send_owned(token, pattern(MIB_16));
     client.send_shared(token, shared, 0..1_000);
     client.io.shutdown_send(token);
-    let now_ns = client.io.now_ns();
-    client.turn(now_ns);
+    client.turn_at_once();
     peer.open_gate();
     // The socket still receives after it has sent FIN.
     client.until("the end of the stream", |client| {
