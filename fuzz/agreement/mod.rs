@@ -15,9 +15,9 @@ pub fn check(kinds: &[RequestKind], input: &[u8], cuts: &[u8]) {
     let (expected, expected_ending) = naive::decode(kinds, input);
     let pieces = pieces(input, cuts);
     let (captured, error) = converse(&mut shared(true), kinds, &pieces);
-    let found: Vec<NaiveResponse> = captured.iter().map(as_naive).collect();
+    let found: Vec<NaiveResponse> = captured.iter().map(NaiveResponse::from).collect();
     assert_eq!(found, expected);
-    assert_eq!(ending(error.as_ref()), expected_ending, "{error:?}");
+    assert_eq!(Ending::of(error.as_ref()), expected_ending, "{error:?}");
 
     let (whole, whole_error) = converse(&mut shared(true), kinds, &[input]);
     assert_eq!((&whole, &whole_error), (&captured, &error));
@@ -38,16 +38,8 @@ fn shared(capture: bool) -> Shared {
 
 /// `input` cut where the bytes of `cuts` say, as fractions of its length.
 fn pieces<'i>(input: &'i [u8], cuts: &[u8]) -> Vec<&'i [u8]> {
-    let mut places: Vec<usize> = cuts
-        .iter()
-        .map(|cut| usize::from(*cut) * input.len() / 255)
-        .collect();
-    places.extend([0, input.len()]);
-    places.sort_unstable();
-    places
-        .windows(2)
-        .map(|ends| &input[ends[0]..ends[1]])
-        .collect()
+    let places = cuts.iter().map(|cut| usize::from(*cut) * input.len() / 255);
+    naive::cut(input, places)
 }
 
 fn converse(
@@ -89,33 +81,5 @@ fn finished(event: Event) -> Option<Response> {
     match event {
         Event::Finished(_, response) => Some(response),
         _ => None,
-    }
-}
-
-fn as_naive(response: &Response) -> NaiveResponse {
-    let captured = response
-        .captured
-        .as_deref()
-        .expect("it was told to capture");
-    let fields = captured.headers.iter().map(|(name, value)| {
-        (
-            String::from_utf8(name.to_vec()).expect("names are ASCII"),
-            value.to_vec(),
-        )
-    });
-    NaiveResponse {
-        status: response.status,
-        reusable: response.reusable,
-        bytes: response.bytes,
-        fields: fields.collect(),
-        body: captured.body.clone(),
-    }
-}
-
-fn ending(error: Option<&SessionError>) -> Ending {
-    match error {
-        None => Ending::Complete,
-        Some(SessionError::ClosedEarly | SessionError::Truncated) => Ending::Short,
-        Some(_) => Ending::Broken,
     }
 }

@@ -23,6 +23,9 @@ mod quic;
 
 use quic::{CLIENT_TLS, End};
 
+/// What a call of the session gives.
+type Called = Result<(), SessionError>;
+
 /// Small, so that inputs reach it.
 const STREAMS_MAX: u32 = 4;
 
@@ -306,12 +309,7 @@ impl Client {
     /// Calls the session, and sends what it has to send. Returns whether it has succeeded.
     fn call(
         &mut self,
-        call: impl FnOnce(
-            &mut H3,
-            &mut Shared,
-            &mut Vec<u8>,
-            &mut Vec<Event>,
-        ) -> Result<(), SessionError>,
+        call: impl FnOnce(&mut H3, &mut Shared, &mut Vec<u8>, &mut Vec<Event>) -> Called,
     ) -> bool {
         if self.seen.error.is_some() {
             return false;

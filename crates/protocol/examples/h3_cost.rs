@@ -13,6 +13,8 @@ mod authority;
 #[path = "../tests/h3_session/server.rs"]
 #[allow(dead_code, reason = "tests need more of it")]
 mod server;
+#[path = "../tests/h3/written.rs"]
+mod written;
 
 use std::time::{Duration, Instant};
 

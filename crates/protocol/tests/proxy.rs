@@ -74,13 +74,9 @@ impl Client {
     }
 
     fn receive(&mut self, input: &[u8]) -> Result<(), SessionError> {
-        let Self {
-            shared,
-            session,
-            output,
-            events,
-        } = self;
-        session.receive(shared, input, output, events)
+        let (output, events) = (&mut self.output, &mut self.events);
+        self.session
+            .receive(&mut self.shared, input, output, events)
     }
 
     /// Sends a request on an open tunnel.

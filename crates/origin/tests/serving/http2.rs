@@ -9,13 +9,13 @@ use origin::{Http2Settings, Options, Server};
 use protocol::Fields;
 use protocol::h2::error::ErrorCode;
 use protocol::h2::frame::{Frame, flag, kind};
-use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::hpack::{Decoder, Limits};
 use protocol::h2::reader::Reader;
 use protocol::h2::settings::id;
 use protocol::h2::{PREFACE, StreamId, writer};
 
 use crate::client::{defaults, on_each_backend, tcp_address};
+use crate::written::block;
 
 /// A frame of the server, in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,19 +183,6 @@ fn seen(decoder: &mut Decoder, frame: Frame<'_>) -> Seen {
         Frame::PushPromise(_) => Seen::Push,
         other => panic!("{other:?}"),
     }
-}
-
-fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        field(
-            name.as_bytes(),
-            value.as_bytes(),
-            Literal::Indexed,
-            &mut block,
-        );
-    }
-    block
 }
 
 fn head(method: &str, target: &str, more: &[(&str, &str)]) -> Vec<u8> {

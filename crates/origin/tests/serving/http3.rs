@@ -28,6 +28,9 @@ struct Client {
     started: u32,
 }
 
+/// What a call of the session gives.
+type Called = Result<(), SessionError>;
+
 /// A response or the error of its exchange, with the number of the exchange.
 type Outcome = (u32, Result<Captured, SessionError>);
 
@@ -77,12 +80,7 @@ impl Client {
     /// Lets the session act, and sends what it has to send.
     fn call(
         &mut self,
-        act: impl FnOnce(
-            &mut H3,
-            &mut Shared,
-            &mut Vec<u8>,
-            &mut Vec<Event>,
-        ) -> Result<(), SessionError>,
+        act: impl FnOnce(&mut H3, &mut Shared, &mut Vec<u8>, &mut Vec<Event>) -> Called,
     ) {
         if self.error.is_some() {
             return;

@@ -16,3 +16,5 @@ mod many;
 mod responses;
 mod timing;
 mod tls;
+#[path = "../../../protocol/tests/h2/written.rs"]
+mod written;

@@ -1,7 +1,7 @@
 //! A second, simple decoder: all bytes at once, copies everywhere, no state. The fast decoder must
 //! return the same.
 
-use protocol::RequestKind;
+use protocol::{RequestKind, Response, SessionError};
 
 /// A response as this decoder finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,23 @@ pub(crate) struct NaiveResponse {
     pub(crate) body: Vec<u8>,
 }
 
+impl From<&Response> for NaiveResponse {
+    fn from(response: &Response) -> Self {
+        let captured = response.captured.as_deref().expect("capturing is on");
+        let fields = captured.headers.iter().map(|(name, value)| {
+            let name = String::from_utf8(name.to_vec()).expect("names are ASCII");
+            (name, value.to_vec())
+        });
+        Self {
+            status: response.status,
+            reusable: response.reusable,
+            bytes: response.bytes,
+            fields: fields.collect(),
+            body: captured.body.clone(),
+        }
+    }
+}
+
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -22,6 +39,27 @@ pub(crate) enum Ending {
     Short,
     /// The server violated the protocol.
     Broken,
+}
+
+impl Ending {
+    /// How a session that returned this error at last has ended.
+    pub(crate) fn of(error: Option<&SessionError>) -> Self {
+        match error {
+            None => Self::Complete,
+            Some(SessionError::ClosedEarly | SessionError::Truncated) => Self::Short,
+            Some(_) => Self::Broken,
+        }
+    }
+}
+
+/// `input` cut at these places, none of which is behind its end.
+pub(crate) fn cut(input: &[u8], places: impl Iterator<Item = usize>) -> Vec<&[u8]> {
+    let mut places: Vec<usize> = places.chain([0, input.len()]).collect();
+    places.sort_unstable();
+    places
+        .windows(2)
+        .map(|ends| &input[ends[0]..ends[1]])
+        .collect()
 }
 
 /// The result of parsing a part of the input.

@@ -3,9 +3,9 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use protocol::{RequestKind, Response, SessionError};
+use protocol::RequestKind;
 
-use crate::driver::{Conversation, converse, shared};
+use crate::driver::{converse, shared};
 use crate::naive::{self, Ending, NaiveResponse};
 
 /// A line of a server's output. Most are valid, some are nearly valid.
@@ -84,41 +84,6 @@ fn damage() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     prop::collection::vec((any::<prop::sample::Index>(), byte), 0..3)
 }
 
-fn cut<'i>(input: &'i [u8], places: &[prop::sample::Index]) -> Vec<&'i [u8]> {
-    let mut places: Vec<usize> = places.iter().map(|at| at.index(input.len() + 1)).collect();
-    places.extend([0, input.len()]);
-    places.sort_unstable();
-    places
-        .windows(2)
-        .map(|ends| &input[ends[0]..ends[1]])
-        .collect()
-}
-
-fn as_naive_response(response: &Response) -> NaiveResponse {
-    let captured = response.captured.as_deref().expect("capturing is on");
-    let fields = captured.headers.iter().map(|(name, value)| {
-        (
-            String::from_utf8(name.to_vec()).expect("names are ASCII"),
-            value.to_vec(),
-        )
-    });
-    NaiveResponse {
-        status: response.status,
-        reusable: response.reusable,
-        bytes: response.bytes,
-        fields: fields.collect(),
-        body: captured.body.clone(),
-    }
-}
-
-fn ending(outcome: &Conversation) -> Ending {
-    match outcome.error {
-        None => Ending::Complete,
-        Some(SessionError::ClosedEarly | SessionError::Truncated) => Ending::Short,
-        Some(_) => Ending::Broken,
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 2000,
@@ -139,11 +104,11 @@ proptest! {
             input[at] = *byte;
         }
         let (expected, expected_ending) = naive::decode(&kinds, &input);
-        let pieces = cut(&input, &places);
+        let pieces = naive::cut(&input, places.iter().map(|at| at.index(input.len() + 1)));
         let captured = converse(&mut shared(true), &kinds, &pieces);
-        let found: Vec<NaiveResponse> = captured.responses.iter().map(as_naive_response).collect();
+        let found: Vec<_> = captured.responses.iter().map(NaiveResponse::from).collect();
         prop_assert_eq!(&found, &expected);
-        prop_assert_eq!(ending(&captured), expected_ending);
+        prop_assert_eq!(Ending::of(captured.error.as_ref()), expected_ending);
 
         // The same heads twice: the second time they are in the cache.
         let mut plain = shared(false);

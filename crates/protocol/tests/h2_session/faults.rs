@@ -1,6 +1,7 @@
 //! Servers that break a rule, refuse, or disappear: each has its own reason.
 
-use crate::peer::{GET, Peer, Received, answer, block, head};
+use crate::peer::{GET, Peer, Received, answer, head};
+use crate::written::block;
 use protocol::h2::error::{ErrorCode, Goaway};
 use protocol::h2::frame::kind;
 use protocol::h2::settings::id;

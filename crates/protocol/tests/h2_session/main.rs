@@ -5,3 +5,5 @@ mod faults;
 mod peer;
 mod requests;
 mod responses;
+#[path = "../h2/written.rs"]
+mod written;

@@ -2,12 +2,13 @@
 
 use protocol::h2::error::ErrorCode;
 use protocol::h2::frame::Frame;
-use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::hpack::{Decoder, Limits};
 use protocol::h2::reader::Reader;
 use protocol::h2::{ClientSettings, H2, PREFACE, Prepared, Shared, StreamId, writer};
 use protocol::request::split;
 use protocol::{Event, ExchangeId, Failure, Fields, Requests, Response, Session, SessionError};
+
+use crate::written::block;
 
 pub(crate) const GET: &str = "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
 
@@ -139,14 +140,9 @@ impl Peer {
     }
 
     pub(crate) fn deliver(&mut self, input: &[u8]) -> Result<(), SessionError> {
-        let Self {
-            shared,
-            session,
-            output,
-            events,
-            ..
-        } = self;
-        session.receive(shared, input, output, events)
+        let (output, events) = (&mut self.output, &mut self.events);
+        self.session
+            .receive(&mut self.shared, input, output, events)
     }
 
     /// What the client has sent since the last call.
@@ -202,20 +198,6 @@ impl Peer {
             other => panic!("{other:?}"),
         }
     }
-}
-
-/// A header block with these fields.
-pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        field(
-            name.as_bytes(),
-            value.as_bytes(),
-            Literal::Indexed,
-            &mut block,
-        );
-    }
-    block
 }
 
 /// HEADERS with a status and further fields.

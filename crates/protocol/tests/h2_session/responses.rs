@@ -1,6 +1,7 @@
 //! Responses of a server that keeps the rules.
 
-use crate::peer::{GET, Peer, Received, answer, block, head};
+use crate::peer::{GET, Peer, Received, answer, head};
+use crate::written::block;
 use protocol::h2::frame::{flag, kind};
 use protocol::h2::writer;
 use protocol::{Event, ExchangeId, Session, SessionError};

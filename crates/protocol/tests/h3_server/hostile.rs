@@ -6,7 +6,8 @@ use protocol::h3::frame::{frame_type, stream_type};
 use protocol::h3::server::{End, Received};
 use quinn_proto::StreamId;
 
-use crate::link::{Peer, data, framed, head, headers, section};
+use crate::link::{Peer, head};
+use crate::written::{data, framed, headers, section};
 
 /// Sends these bytes as a request, and expects the stream to be reset with this code.
 #[track_caller]

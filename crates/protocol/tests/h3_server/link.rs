@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use protocol::h2::RequestHead;
 use protocol::h3::error::ErrorCode;
-use protocol::h3::frame::{self, frame_type, stream_type};
+use protocol::h3::frame::{self, stream_type};
 use protocol::h3::heads::Heads;
-use protocol::h3::qpack::{SectionLimits, encode};
+use protocol::h3::qpack::SectionLimits;
 use protocol::h3::server::{Received, Server};
 use protocol::h3::{ALPN, Arrival, Endpoint, Greeting, ServerSettings};
 use protocol::tls::{self, Options};
@@ -21,6 +21,7 @@ use quinn_proto::{
 };
 
 use crate::authority::Authority;
+use crate::written::headers;
 
 /// Where the server is.
 pub(crate) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
@@ -340,11 +341,6 @@ pub(crate) fn code(code: ErrorCode) -> VarInt {
     VarInt::from_u64(code.0).expect("it is small")
 }
 
-/// A HEADERS frame.
-pub(crate) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-    framed(frame_type::HEADERS, &section(fields))
-}
-
 /// The HEADERS frame of a request, with these fields after the usual ones.
 pub(crate) fn head(method: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let usual = [
@@ -354,23 +350,4 @@ pub(crate) fn head(method: &str, more: &[(&str, &str)]) -> Vec<u8> {
         (":path", "/a"),
     ];
     headers(&[&usual, more].concat())
-}
-
-pub(crate) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = Vec::new();
-    encode::prefix(&mut section);
-    for (name, value) in fields {
-        encode::field(name.as_bytes(), value.as_bytes(), &mut section);
-    }
-    section
-}
-
-pub(crate) fn data(content: &[u8]) -> Vec<u8> {
-    framed(frame_type::DATA, content)
-}
-
-pub(crate) fn framed(kind: u64, payload: &[u8]) -> Vec<u8> {
-    let mut output = Vec::new();
-    frame::append(kind, payload, &mut output);
-    output
 }

@@ -8,3 +8,5 @@ mod handshakes;
 mod hostile;
 mod link;
 mod requests;
+#[path = "../h3/written.rs"]
+mod written;

@@ -9,7 +9,8 @@ use protocol::h3::server::{End, Received};
 use protocol::h3::{Greeting, ServerSettings, varint};
 use quinn_proto::{ConnectionError, Dir, StreamId};
 
-use crate::link::{Peer, SETTINGS, code, data, framed, head, headers, section};
+use crate::link::{Peer, SETTINGS, code, head};
+use crate::written::{data, framed, headers, section};
 
 /// The request that has begun: its stream, method, target, and whether it has no body.
 fn begun(received: &Received) -> (StreamId, &str, &str, bool) {

@@ -4,7 +4,8 @@ use protocol::h3::ClientSettings;
 use protocol::{Event, SessionError};
 
 use crate::link::{Peer, client_settings};
-use crate::server::{Settings, data, headers};
+use crate::server::Settings;
+use crate::written::{data, headers};
 
 const CALL: &str = "POST /a.B/C HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n\x0a\x01x";
 

@@ -6,7 +6,8 @@ use protocol::{Event, Session, SessionError};
 use quinn_proto::{TransportConfig, VarInt};
 
 use crate::link::{GET, Peer, client_settings};
-use crate::server::{Settings, bidi, data, framed, headers, response};
+use crate::server::{Settings, bidi, response};
+use crate::written::{data, framed, headers};
 
 #[test]
 fn a_reset_before_or_within_the_response_fails_that_request_only() {

@@ -6,7 +6,8 @@ use protocol::{Event, SessionError};
 use quinn_proto::StreamId;
 
 use crate::link::{GET, Peer, client_settings};
-use crate::server::{Settings, bidi, framed, headers};
+use crate::server::{Settings, bidi};
+use crate::written::{framed, headers};
 
 /// Sends the same bytes again and again until the session fails, or this often.
 fn flood(peer: &mut Peer, id: StreamId, bytes: &[u8], times: usize) -> usize {

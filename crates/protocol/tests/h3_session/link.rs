@@ -25,6 +25,9 @@ const WHILE_NS: u64 = 200_000_000;
 /// More than any test takes. A timer that is not handled is due again and again.
 const TURNS_MAX: u32 = 1_000_000;
 
+/// What a call of the session gives.
+type Called = Result<(), SessionError>;
+
 /// A datagram on its way.
 struct Flying {
     arrives_ns: u64,
@@ -285,12 +288,7 @@ impl Peer {
     /// Calls the session, unless it has failed.
     pub(crate) fn call(
         &mut self,
-        call: impl FnOnce(
-            &mut H3,
-            &mut Shared,
-            &mut Vec<u8>,
-            &mut Vec<Event>,
-        ) -> Result<(), SessionError>,
+        call: impl FnOnce(&mut H3, &mut Shared, &mut Vec<u8>, &mut Vec<Event>) -> Called,
     ) {
         if self.error.is_some() {
             return;

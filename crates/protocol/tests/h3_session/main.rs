@@ -15,3 +15,5 @@ mod requests;
 mod responses;
 mod resumption;
 mod server;
+#[path = "../h3/written.rs"]
+mod written;

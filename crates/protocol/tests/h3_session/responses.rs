@@ -6,7 +6,8 @@ use protocol::h3::frame::frame_type;
 use protocol::{Event, ExchangeId, SessionError, StreamSpec};
 
 use crate::link::{GET, Peer, client_settings};
-use crate::server::{Settings, data, framed, headers, response};
+use crate::server::{Settings, response};
+use crate::written::{data, framed, headers};
 
 #[test]
 fn a_response_in_one_datagram_yields_only_its_end() {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use protocol::Fields;
-use protocol::h3::frame::{self, Frame, FrameReader, frame_type, stream_type};
-use protocol::h3::qpack::{self, SectionLimits, encode};
+use protocol::h3::frame::{self, Frame, FrameReader, stream_type};
+use protocol::h3::qpack::{self, SectionLimits};
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
@@ -18,6 +18,7 @@ use rustls::crypto::ring;
 use rustls::server::ServerSessionMemoryCache;
 
 use crate::authority::Certified;
+use crate::written::{data, headers};
 
 const CLIENT: SocketAddr = SocketAddr::new(
     std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
@@ -428,27 +429,6 @@ fn parse(stream: StreamId, bytes: &[u8]) -> Request {
 /// The number of the request on this stream, and its stream.
 pub(crate) fn bidi(index: u64) -> StreamId {
     StreamId::new(Side::Client, Dir::Bi, index)
-}
-
-/// A HEADERS frame.
-pub(crate) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = Vec::new();
-    encode::prefix(&mut section);
-    for (name, value) in fields {
-        encode::field(name.as_bytes(), value.as_bytes(), &mut section);
-    }
-    framed(frame_type::HEADERS, &section)
-}
-
-/// A DATA frame.
-pub(crate) fn data(content: &[u8]) -> Vec<u8> {
-    framed(frame_type::DATA, content)
-}
-
-pub(crate) fn framed(kind: u64, payload: &[u8]) -> Vec<u8> {
-    let mut output = Vec::new();
-    frame::append(kind, payload, &mut output);
-    output
 }
 
 /// A response with this status and this content.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use origin::TlsSettings;
 use protocol::h3::frame::{self, frame_type, stream_type};
-use protocol::h3::qpack::encode;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
     Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, EndpointEvent,
@@ -19,6 +18,10 @@ use quinn_proto::{
 };
 
 use super::{IDENTITY, Tally, is_chosen};
+
+#[path = "../../../../protocol/tests/h3/written.rs"]
+mod written;
+pub(crate) use written::{data, framed};
 
 /// The type of the control stream, its first byte.
 pub(crate) const CONTROL: u8 = stream_type::CONTROL as u8;
@@ -569,30 +572,18 @@ pub(crate) fn bidi(number: u64) -> StreamId {
     StreamId::new(Side::Client, Dir::Bi, number)
 }
 
+/// These fields, behind this status if it is not empty.
+fn behind<'a>(status: &'a str, fields: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let status = (!status.is_empty()).then_some((":status", status));
+    status.into_iter().chain(fields.iter().copied()).collect()
+}
+
 /// A field section, with this status if it is not empty.
 pub(crate) fn section(status: &str, fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = Vec::new();
-    encode::prefix(&mut section);
-    let status = [(":status", status)];
-    let status = status.iter().filter(|(_, status)| !status.is_empty());
-    for (name, value) in status.chain(fields) {
-        encode::field(name.as_bytes(), value.as_bytes(), &mut section);
-    }
-    section
+    written::section(&behind(status, fields))
 }
 
 /// A HEADERS frame, with this status if it is not empty.
 pub(crate) fn headers(status: &str, fields: &[(&str, &str)]) -> Vec<u8> {
-    framed(frame_type::HEADERS, &section(status, fields))
-}
-
-/// A DATA frame.
-pub(crate) fn data(content: &[u8]) -> Vec<u8> {
-    framed(frame_type::DATA, content)
-}
-
-pub(crate) fn framed(kind: u64, payload: &[u8]) -> Vec<u8> {
-    let mut output = Vec::new();
-    frame::append(kind, payload, &mut output);
-    output
+    written::headers(&behind(status, fields))
 }
