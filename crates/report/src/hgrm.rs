@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use results::RunResult;
 
-use crate::spectrum::{self, Step};
+use crate::spectrum;
 
 /// Writes the distribution in milliseconds, as readers expect.
 pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
@@ -15,17 +15,10 @@ pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<(
         "{:>12} {:>14} {:>10} {:>14}\n",
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
     )?;
-    for Step {
-        value_ns,
-        fraction,
-        cumulative_count,
-    } in spectrum::steps(&latency)
-    {
-        let value_ms = value_ns as f64 / 1e6;
-        write!(
-            output,
-            "{value_ms:>12.3} {fraction:.12} {cumulative_count:>10}"
-        )?;
+    for step in spectrum::steps(&latency) {
+        let (value_ms, fraction) = (step.value_ns as f64 / 1e6, step.fraction);
+        let count = step.cumulative_count;
+        write!(output, "{value_ms:>12.3} {fraction:.12} {count:>10}")?;
         // Readers draw every line with four columns, and infinity cannot be drawn.
         if fraction < 1.0 {
             write!(output, " {:>14.2}", 1.0 / (1.0 - fraction))?;

@@ -6,7 +6,7 @@ use plan::units;
 use results::Histogram;
 
 use super::time_ns;
-use crate::spectrum::{self, Step};
+use crate::spectrum;
 
 /// The list of percentiles of a style.
 pub(super) struct Percentiles {
@@ -51,17 +51,13 @@ pub(super) fn write_spectrum(samples: &Histogram, output: &mut dyn Write) -> io:
         "{:>12} {:>12} {:>12} {:>12}\n",
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
     )?;
-    for Step {
-        value_ns,
-        fraction,
-        cumulative_count,
-    } in spectrum::steps(samples)
-    {
-        let value_ms = value_ns as f64 / 1e6;
+    for step in spectrum::steps(samples) {
+        let (value_ms, fraction) = (step.value_ns as f64 / 1e6, step.fraction);
+        let count = step.cumulative_count;
         let inverted = 1.0 / (1.0 - fraction);
         writeln!(
             output,
-            "{value_ms:>12.3} {fraction:>12.6} {cumulative_count:>12} {inverted:>12.2}"
+            "{value_ms:>12.3} {fraction:>12.6} {count:>12} {inverted:>12.2}"
         )?;
     }
     spectrum::write_footer(samples, (WRK2_BUCKETS, WRK2_SUB_BUCKETS), output)

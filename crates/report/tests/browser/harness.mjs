@@ -1,5 +1,6 @@
 // Opens pages in headless Chromium and lists everything that a report page must never do.
 
+import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -111,7 +112,7 @@ export const overflow = (page) => page.evaluate(() => document.documentElement.s
 
 // What keeps people who cannot see, or use no mouse, from using the page: by the rules of axe-core (WCAG 2.2 A and AA, and
 // what is good practice beyond), and what these do not ask for.
-export const accessibility = async (page) => {
+const accessibility = async (page) => {
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
   return page.evaluate(async () => {
     const { violations } = await axe.run(document, { resultTypes: ["violations"] });
@@ -121,6 +122,17 @@ export const accessibility = async (page) => {
     for (const head of document.querySelectorAll("th")) if (!head.scope) findings.push("a head without scope");
     return findings;
   });
+};
+
+// Expects a page that everybody can use, light and dark, with its folded parts open.
+export const expectAccessible = async (page) => {
+  await drawAll(page);
+  await openData(page);
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await frames(page);
+    assert.deepEqual(await accessibility(page), [], colorScheme);
+  }
 };
 
 // Pictures of the whole page, or of its first part where it is very long: light and dark, wide and narrow.

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { accessibility, drawAll, drawnMarks, frames, launch, open, openData, overflow, screenshots } from "./harness.mjs";
+import { drawAll, drawnMarks, expectAccessible, frames, launch, open, overflow, screenshots } from "./harness.mjs";
 
 const { WRKBENCH_PAGES } = process.env;
 const BYTES_MAX = 3_000_000;
@@ -80,13 +80,7 @@ for (const [name, charts] of Object.entries(PAGES)) {
     }));
 
     it("is accessible, light and dark, and fits a phone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
-      await drawAll(page);
-      await openData(page);
-      for (const colorScheme of ["light", "dark"]) {
-        await page.emulateMedia({ colorScheme });
-        await frames(page);
-        assert.deepEqual(await accessibility(page), [], colorScheme);
-      }
+      await expectAccessible(page);
       assert.equal(await overflow(page), 0);
     }));
 
