@@ -1,7 +1,7 @@
 //! Fixtures for the tests of the sampler.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -10,33 +10,10 @@ use crate::sockets::{Socket, TcpInfo, TcpState};
 
 /// A socket with only a cookie, a state and TCP values.
 pub(super) fn socket(cookie: u64, state: TcpState, info: Option<TcpInfo>) -> Socket {
+    let [local, peer] = [80, 40_000].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     Socket {
-        cookie,
-        state,
         info,
-        local_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        local_port: 80,
-        peer_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        peer_port: 40_000,
-        is_v6_only: None,
-        interface_index: None,
-        interface: None,
-        uid: None,
-        inode: None,
-        recv_queue_bytes: None,
-        send_queue_bytes: None,
-        listen: None,
-        timer: None,
-        congestion: None,
-        congestion_info: None,
-        memory: None,
-        tos: None,
-        tclass: None,
-        class_id: None,
-        shutdown: None,
-        fwmark: None,
-        cgroup_id: None,
-        upper_protocol: None,
+        ..Socket::bare(cookie, state, local, peer)
     }
 }
 

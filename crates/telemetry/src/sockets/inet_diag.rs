@@ -1,7 +1,7 @@
 //! Messages of sock_diag (sock_diag(7), netlink(7)): encodes requests and parses replies. Invalid
 //! messages are left out; no input causes an error.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::socket::{CongestionInfo, ListenQueue, Socket, SocketMemory, Timer, TimerKind};
 use super::state::{States, TcpState};
@@ -183,16 +183,11 @@ fn socket(payload: &[u8]) -> Option<Socket> {
     let queue = |bytes: u32| (!is_stub && !is_listening).then_some(bytes);
     let (uid, inode) = (head.u32(64)?, head.u32(68)?);
     let (cookie_low, cookie_high) = (head.u32(44)?, head.u32(48)?);
+    let cookie = u64::from(cookie_high) << 32 | u64::from(cookie_low);
+    let local = SocketAddr::new(address(family, head.bytes(8)?)?, head.be16(4)?);
+    let peer = SocketAddr::new(address(family, head.bytes(24)?)?, head.be16(6)?);
     let mut socket = Socket {
-        cookie: u64::from(cookie_high) << 32 | u64::from(cookie_low),
-        state,
-        local_address: address(family, head.bytes(8)?)?,
-        local_port: head.be16(4)?,
-        peer_address: address(family, head.bytes(24)?)?,
-        peer_port: head.be16(6)?,
-        is_v6_only: None,
         interface_index: head.u32(40).filter(|index| *index != 0),
-        interface: None,
         // Without a file, or for a stub, both are zero, and there is no owner.
         uid: (uid != 0 || inode != 0).then_some(uid),
         inode: (inode != 0).then_some(inode),
@@ -203,17 +198,7 @@ fn socket(payload: &[u8]) -> Option<Socket> {
             limit: sent,
         }),
         timer: timer(head.u8(2)?, head.u32(52)?, head.u8(3)?),
-        info: None,
-        congestion: None,
-        congestion_info: None,
-        memory: None,
-        tos: None,
-        tclass: None,
-        class_id: None,
-        shutdown: None,
-        fwmark: None,
-        cgroup_id: None,
-        upper_protocol: None,
+        ..Socket::bare(cookie, state, local, peer)
     };
     for (kind, payload) in attributes(payload.get(MESSAGE_BYTES..)?) {
         socket.add(kind, payload);

@@ -1,6 +1,6 @@
 //! One TCP socket.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
@@ -63,6 +63,40 @@ pub struct Socket {
     pub cgroup_id: Option<u64>,
     /// Upper layer protocol, `tls` or `mptcp`; only visible to administrators.
     pub upper_protocol: Option<String>,
+}
+
+impl Socket {
+    /// A socket of which only its ends and its state are known.
+    pub(crate) fn bare(cookie: u64, state: TcpState, local: SocketAddr, peer: SocketAddr) -> Self {
+        Self {
+            cookie,
+            state,
+            local_address: local.ip(),
+            local_port: local.port(),
+            peer_address: peer.ip(),
+            peer_port: peer.port(),
+            is_v6_only: None,
+            interface_index: None,
+            interface: None,
+            uid: None,
+            inode: None,
+            recv_queue_bytes: None,
+            send_queue_bytes: None,
+            listen: None,
+            timer: None,
+            info: None,
+            congestion: None,
+            congestion_info: None,
+            memory: None,
+            tos: None,
+            tclass: None,
+            class_id: None,
+            shutdown: None,
+            fwmark: None,
+            cgroup_id: None,
+            upper_protocol: None,
+        }
+    }
 }
 
 /// Connections waiting to be accepted.
