@@ -6,7 +6,7 @@
 #[path = "../given.rs"]
 mod given;
 
-use convert::{curl, requests_file};
+use convert::curl;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
@@ -15,11 +15,7 @@ fuzz_target!(|text: &str| {
         match curl::from_text(&text, &read) {
             Err(error) => given::one_line(&error.to_string()),
             Ok(converted) => {
-                for request in &converted.requests {
-                    request.target().expect("it was checked");
-                }
-                let lines = requests_file::text(&converted.requests);
-                assert_eq!(lines.lines().count(), converted.requests.len());
+                given::converted(&converted.requests);
                 let (hidden, _) = converted.without_secrets();
                 assert_eq!(hidden.without_secrets(), (hidden.clone(), false));
             }

@@ -3,6 +3,9 @@
 
 #![no_main]
 
+#[path = "../given.rs"]
+mod given;
+
 use libfuzzer_sys::fuzz_target;
 use protocol::h2::error::Violation;
 use protocol::h2::frame::Frame;
@@ -11,21 +14,7 @@ use protocol::h2::reader::Reader;
 /// Small, so that inputs reach it.
 const BLOCK_BYTES_MAX: usize = 300;
 
-fuzz_target!(|data: &[u8]| {
-    let Some((cuts, input)) = data.split_first_chunk::<3>() else {
-        return;
-    };
-    let mut at = cuts.map(|cut| usize::from(cut) % (input.len() + 1));
-    at.sort_unstable();
-    let [a, b, c] = at;
-    let whole = read(&[input]);
-    assert_eq!(
-        read(&[&input[..a], &input[a..b], &input[b..c], &input[c..]]),
-        whole
-    );
-    let bytes: Vec<_> = input.chunks(1).collect();
-    assert_eq!(read(&bytes), whole);
-});
+fuzz_target!(|data: &[u8]| given::cut_anywhere(data, read));
 
 #[derive(Debug, PartialEq)]
 enum Found {

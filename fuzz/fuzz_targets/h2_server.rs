@@ -3,6 +3,9 @@
 
 #![no_main]
 
+#[path = "../given.rs"]
+mod given;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -28,14 +31,8 @@ fuzz_target!(|data: &[u8]| {
     let mut input = PREFACE.to_vec();
     writer::settings([], &mut input);
     input.extend_from_slice(frames);
-    let mut at = cuts.map(|cut| usize::from(cut) % (input.len() + 1));
-    at.sort_unstable();
-    let [a, b, c] = at;
     let whole = serve(&[&input]);
-    assert_eq!(
-        serve(&[&input[..a], &input[a..b], &input[b..c], &input[c..]]),
-        whole
-    );
+    assert_eq!(serve(&given::pieces(&input, *cuts)), whole);
 });
 
 #[derive(Debug, PartialEq)]

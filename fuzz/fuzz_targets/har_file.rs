@@ -30,11 +30,7 @@ fuzz_target!(|data: &[u8]| {
     match har::convert(&text, &har::Filter::default()) {
         Err(error) => given::one_line(&error.to_string()),
         Ok(converted) => {
-            for request in &converted.requests {
-                request.target().expect("it was checked");
-            }
-            let lines = requests_file::text(&converted.requests);
-            assert_eq!(lines.lines().count(), converted.requests.len());
+            given::converted(&converted.requests);
             let mut variables = Variables::default();
             let lines = requests_file::text_with_variables(&converted.requests, &mut variables);
             assert_eq!(lines.lines().count(), converted.requests.len());
