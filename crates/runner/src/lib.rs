@@ -205,10 +205,9 @@ impl ClockReading {
     }
 }
 
-/// A run that is ready to start.
-pub struct Prepared {
+/// What a run needs beside its workers.
+struct Equipment {
     plan: RunPlan,
-    inputs: RunInputs,
     chosen: ChosenBackend,
     script: Option<Script>,
     environment: Environment,
@@ -218,10 +217,16 @@ pub struct Prepared {
     server: Option<ServerMeter>,
     server_cpu: Option<ServerCpuMeter>,
     lookups: Option<Lookups>,
+    keeps_secrets: bool,
+}
+
+/// A run that is ready to start.
+pub struct Prepared {
+    equipment: Equipment,
+    inputs: RunInputs,
     notes: Vec<String>,
     request_names: Option<Vec<String>>,
     draws_requests: bool,
-    keeps_secrets: bool,
 }
 
 /// Looks up, loads and creates everything that the run needs: addresses, script states, TLS
@@ -285,20 +290,22 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             backend: chosen.backend,
             fleet: invocation.fleet,
         },
-        chosen,
-        script: sources.script,
-        environment,
-        read_at,
-        plan,
-        sampler,
-        profiler,
-        server,
-        server_cpu,
-        lookups,
+        equipment: Equipment {
+            plan,
+            chosen,
+            script: sources.script,
+            environment,
+            read_at,
+            sampler,
+            profiler,
+            server,
+            server_cpu,
+            lookups,
+            keeps_secrets: invocation.keeps_secrets,
+        },
         notes,
         request_names: sources.request_names,
         draws_requests: sources.draws_requests,
-        keeps_secrets: invocation.keeps_secrets,
     })
 }
 
@@ -325,7 +332,7 @@ impl Prepared {
     /// The plan of the run, without secrets unless they are to be shown.
     #[must_use]
     pub fn plan(&self) -> &RunPlan {
-        &self.plan
+        &self.equipment.plan
     }
 
     /// Notes for the user before the start, one line each.
@@ -349,13 +356,13 @@ impl Prepared {
     /// Name of the backend: `io_uring` or `epoll`.
     #[must_use]
     pub fn backend(&self) -> &str {
-        self.chosen.backend.name()
+        self.equipment.chosen.backend.name()
     }
 
     /// Why this backend was chosen.
     #[must_use]
     pub fn backend_reason(&self) -> &str {
-        &self.chosen.reason
+        &self.equipment.chosen.reason
     }
 
     /// Generates the load. Setting `interrupted` ends the run early; the result then covers the
@@ -378,53 +385,23 @@ impl Prepared {
     /// If the engine could not start.
     pub fn arm(self) -> Result<ArmedRun, RunnerError> {
         let Self {
-            plan,
-            inputs,
-            chosen,
-            script,
-            environment,
-            read_at,
-            sampler,
-            profiler,
-            server,
-            server_cpu,
-            lookups,
-            keeps_secrets,
-            ..
+            equipment, inputs, ..
         } = self;
         let book = inputs.addresses.clone();
-        let workers = engine::prepare(&plan, inputs)?;
+        let workers = engine::prepare(&equipment.plan, inputs)?;
         Ok(ArmedRun {
-            plan,
             workers,
-            chosen,
-            script,
-            environment,
-            read_at,
-            sampler,
-            profiler,
-            server,
-            server_cpu,
-            lookups: lookups.map(|lookups| (lookups, book)),
-            keeps_secrets,
+            equipment,
+            book,
         })
     }
 }
 
 /// A run whose workers wait for the start.
 pub struct ArmedRun {
-    plan: RunPlan,
     workers: Armed,
-    chosen: ChosenBackend,
-    script: Option<Script>,
-    environment: Environment,
-    read_at: ClockReading,
-    sampler: Option<Sampler>,
-    profiler: Option<Profiler>,
-    server: Option<ServerMeter>,
-    server_cpu: Option<ServerCpuMeter>,
-    lookups: Option<(Lookups, AddressBook)>,
-    keeps_secrets: bool,
+    equipment: Equipment,
+    book: AddressBook,
 }
 
 /// [`ArmedRun::start_at`] prepares the measurement of the machine this long before the start.
@@ -474,8 +451,12 @@ impl ArmedRun {
     ) -> Finished {
         let RunObservers { samples, observer } = observers;
         let Self {
-            plan,
             workers,
+            equipment,
+            book,
+        } = self;
+        let Equipment {
+            plan,
             chosen,
             script,
             environment,
@@ -486,7 +467,7 @@ impl ArmedRun {
             server_cpu,
             lookups,
             keeps_secrets,
-        } = self;
+        } = equipment;
         let telemetry = run_telemetry::start(sampler, samples);
         let profile = run_profile::start(profiler);
         let machine = MachineMeter::begin();
@@ -503,7 +484,7 @@ impl ArmedRun {
                 end_ns: times.end_ns,
             });
         }
-        let lookups = lookups.and_then(|(lookups, book)| lookups.start(book));
+        let lookups = lookups.and_then(|lookups| lookups.start(book));
         let outcome = workers.start(start_ns, interrupted, observer);
         let lookup_counts = lookups.and_then(RunningLookups::end);
         let machine = machine.end();
