@@ -179,17 +179,19 @@ fn an_output_file_in_a_missing_folder_is_refused_before_the_run() {
     assert_eq!(server.stop().counts.requests, 0);
 }
 
+/// The last error of a run that fails and prints its report all the same.
+fn error_after_report(arguments: &[&str]) -> String {
+    let output = output_of(arguments);
+    assert_eq!(output.code, Some(1));
+    let has_report = output.stdout.contains("\nRequests/sec: ");
+    assert!(has_report, "{}", output.stdout);
+    output.stderr.lines().last().unwrap_or_default().to_owned()
+}
+
 #[test]
 fn a_document_that_cannot_be_written_does_not_lose_the_report() {
     let server = server();
-    let output = output_of(&["-n50", "--json", "/dev/full", &server.url()]);
-    assert_eq!(output.code, Some(1));
-    assert!(
-        output.stdout.contains("\nRequests/sec: "),
-        "{}",
-        output.stdout
-    );
-    let last = output.stderr.lines().last().unwrap_or_default();
+    let last = error_after_report(&["-n50", "--json", "/dev/full", &server.url()]);
     assert!(
         last.starts_with("wrkbench: --json \"/dev/full\": cannot write"),
         "{last}"
@@ -201,14 +203,7 @@ fn an_error_in_done_loses_neither_report_nor_document() {
     let (server, folder) = (server(), Folder::new());
     let script = folder.file_with("s.lua", "function done()\n  error('on purpose')\nend\n");
     let json = folder.file("r.json");
-    let output = output_of(&["-n50", "-s", &script, "--json", &json, &server.url()]);
-    assert_eq!(output.code, Some(1));
-    assert!(
-        output.stdout.contains("\nRequests/sec: "),
-        "{}",
-        output.stdout
-    );
-    let last = output.stderr.lines().last().unwrap_or_default();
+    let last = error_after_report(&["-n50", "-s", &script, "--json", &json, &server.url()]);
     assert!(
         last.contains("s.lua:2") && last.contains("on purpose"),
         "{last}"

@@ -9,6 +9,7 @@ use std::time::Duration;
 use results::{AgentOutcome, RunResult, Warning};
 use testkit::{Folder, Output, Process, eventually, one_line, require_any, send_signal};
 
+use crate::fleet_visits::started;
 use crate::harness::{load, program, site};
 
 /// The document of a run is checked, by `judge`, to be exactly the sum of its parts.
@@ -149,13 +150,8 @@ fn the_events_of_streams_are_those_of_all_agents() {
         let options = ["--local", agents, "--events", "sse", "-T60s"];
         let run = load(&site).at(path).requests(60).with(&options).run();
         let run = run.expect_answers(60);
-        let of_all = run
-            .result
-            .recording
-            .parts
-            .events
-            .as_ref()
-            .expect("it has events");
+        let parts = &run.result.recording.parts;
+        let of_all = parts.events.as_ref().expect("it has events");
         assert_eq!((of_all.streams, of_all.arrived), (60, 600));
         assert_eq!((of_all.unfinished, of_all.empty), (0, 0));
         let per_response = &of_all.per_response;
@@ -321,11 +317,7 @@ fn a_killed_agent_makes_the_result_partial_and_loses_nothing_else() {
         return;
     };
     let site = site();
-    let running = load(&site)
-        .with(&fleet.options())
-        .with(&["-R200"])
-        .for_ms(6_000)
-        .start();
+    let running = started(&fleet, &site, 6_000, &[]);
     // So that it has been heard within the window.
     site.await_counts("the load goes on", |counts| counts.requests > 300);
     fleet.agents[1].signal("KILL");

@@ -34,7 +34,13 @@ fn two_agents() -> Option<Fleet> {
     Fleet::of(&[("a1", "here"), ("a2", "there")])
 }
 
-fn started<'a>(fleet: &Fleet, site: &'a Site, duration_ms: u64, more: &[&str]) -> Running<'a> {
+/// Starts a load of 200 requests/s.
+pub(crate) fn started<'a>(
+    fleet: &Fleet,
+    site: &'a Site,
+    duration_ms: u64,
+    more: &[&str],
+) -> Running<'a> {
     let load = load(site).with(&fleet.options()).with(&["-R200"]);
     let running = load.with(more).for_ms(duration_ms).start();
     site.await_counts("the load has started", |counts| counts.requests > 20);

@@ -220,6 +220,17 @@ impl<'a> Load<'a> {
         Process::start(command).finish()
     }
 
+    /// Starts it, and interrupts it when ten more responses have come after the banner.
+    pub(crate) fn interrupted(self) -> Run<'a> {
+        let site = self.site;
+        let mut running = self.start();
+        running.await_banner();
+        let before = site.counts().responses;
+        site.await_counts("responses", |counts| counts.responses > before + 10);
+        running.process.signal("INT");
+        running.finish()
+    }
+
     /// Starts it, to be finished later.
     pub(crate) fn start(self) -> Running<'a> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);

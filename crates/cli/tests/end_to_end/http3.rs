@@ -5,6 +5,7 @@ use plan::Protocol;
 use results::ErrorKind;
 
 use crate::harness::{Load, Site, load, site_with};
+use crate::http2::TARGETS;
 
 /// A server with HTTP/3.
 pub(crate) fn options() -> Options {
@@ -30,18 +31,7 @@ fn http3(site: &Site) -> Load<'_> {
 fn responses_of_all_kinds_arrive_with_the_bytes_that_the_server_sent() {
     let site = site();
     let long = format!("/?header=X-Long:{}", "a".repeat(10_000));
-    for (target, status) in [
-        ("/", 200),
-        ("/?size=0", 200),
-        ("/?size=100k", 200),
-        ("/?size=3M", 200),
-        ("/?size=10k&chunked=999&trailers", 200),
-        ("/?interim=2", 200),
-        ("/?status=404&header=X-Note:a", 404),
-        ("/?status=204", 204),
-        ("/?delay=2ms&tail=2ms", 200),
-        (&long, 200),
-    ] {
+    for (target, status) in TARGETS.into_iter().chain([(&*long, 200)]) {
         let run = http3(&site)
             .at(target)
             .requests(64)
@@ -199,13 +189,8 @@ fn a_response_cut_at_every_byte_arrives_whole() {
     let site = site();
     let run = http3(&site).at("/?size=5&fault=split").requests(20).run();
     let run = run.expect_answers(20);
-    let quic = run
-        .result
-        .recording
-        .parts
-        .quic
-        .as_ref()
-        .expect("it is HTTP/3");
+    let parts = &run.result.recording.parts;
+    let quic = parts.quic.as_ref().expect("it is HTTP/3");
     // A datagram has one byte of a response, or several if some waited for the window.
     let bytes = run.result.recording.counters.bytes;
     assert!(quic.datagrams_received > bytes / 2, "{}", run.story());
@@ -247,13 +232,8 @@ fn responses_are_complete_despite_loss_at_the_server() {
     });
     let run = http3(&site).at("/?size=10k").requests(200);
     let run = run.timeout_ms(60_000).run().expect_answers(200);
-    let quic = run
-        .result
-        .recording
-        .parts
-        .quic
-        .as_ref()
-        .expect("it is HTTP/3");
+    let parts = &run.result.recording.parts;
+    let quic = parts.quic.as_ref().expect("it is HTTP/3");
     assert!(quic.packets_lost > 0, "{}", run.story());
 }
 

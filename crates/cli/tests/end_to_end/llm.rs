@@ -167,12 +167,8 @@ fn good_requests_are_those_of_the_servers_log() {
         .run()
         .expect_answers(60);
     let story = run.story();
-    let good = run
-        .result
-        .recording
-        .parts
-        .good
-        .expect("requests are judged");
+    let parts = &run.result.recording.parts;
+    let good = parts.good.expect("requests are judged");
     drop(run);
     let truth = good_in_log(site, 350 * MS);
     let expected = GoodRecording {
@@ -313,12 +309,8 @@ fn tokens_of_a_fleet_are_those_of_all_agents() {
         (40, 280),
         "{story}"
     );
-    let good = run
-        .result
-        .recording
-        .parts
-        .good
-        .expect("requests are judged");
+    let parts = &run.result.recording.parts;
+    let good = parts.good.expect("requests are judged");
     assert_eq!((good.good, good.bad), (40, 0), "{story}");
 }
 

@@ -74,13 +74,8 @@ fn each_dialect_is_asked_in_its_own_words() {
                 .run()
                 .expect_answers(40);
             let story = run.story();
-            let llm = run
-                .result
-                .recording
-                .parts
-                .llm
-                .as_ref()
-                .expect("tokens are read");
+            let parts = &run.result.recording.parts;
+            let llm = parts.llm.as_ref().expect("tokens are read");
             assert_eq!((llm.responses, llm.output_tokens), (40, 240), "{story}");
             assert_eq!(llm.finish.length, 40, "{story}");
             let note = "note: 20 prompts of 5 words (not tokens), with --seed ";

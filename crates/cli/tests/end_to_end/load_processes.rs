@@ -56,6 +56,12 @@ fn load_process(fleet: &Fleet, agent: usize) -> u32 {
     })
 }
 
+/// Starts a load whose script never becomes ready.
+fn never_ready<'a>(site: &'a Site, fleet: &Fleet) -> Running<'a> {
+    let load = load(site).with(&fleet.options());
+    load.script("function init() while true do end end").start()
+}
+
 /// Starts a load whose script does this in its sixth call of `request`.
 fn load_that_gets_stuck<'a>(
     site: &'a Site,
@@ -161,10 +167,7 @@ fn a_load_process_that_dies_before_the_start_prevents_the_run() {
         return;
     };
     let site = site();
-    let running = load(&site)
-        .with(&fleet.options())
-        .script("function init() while true do end end")
-        .start();
+    let running = never_ready(&site, &fleet);
     kill(load_process(&fleet, 0));
     assert_eq!(
         running.process.finish().only_line(),
@@ -179,10 +182,7 @@ fn a_script_that_never_becomes_ready_ends_with_the_lease_of_its_run() {
         return;
     };
     let site = site();
-    let running = load(&site)
-        .with(&fleet.options())
-        .script("function init() while true do end end")
-        .start();
+    let running = never_ready(&site, &fleet);
     let process = load_process(&fleet, 0);
     // The agent drops the run because its coordinator is dead, 10 s later.
     running.process.signal("KILL");

@@ -109,12 +109,7 @@ fn ctrl_c_during_the_warm_up_is_reported_as_such() {
     let site = site();
     for warmup in ["--warmup", "-D"] {
         let run = load(&site).connections(7).with(&["-d1h", warmup, "1h"]);
-        let mut run = run.start();
-        run.await_banner();
-        let before = site.counts().responses;
-        site.await_counts("responses", |counts| counts.responses > before + 10);
-        run.process.signal("INT");
-        let run = run.finish();
+        let run = run.interrupted();
         assert_eq!(
             messages(&run),
             ["warning: interrupted during the warm-up: nothing was measured"],

@@ -77,21 +77,16 @@ impl<'a> Desk<'a> {
     }
 }
 
+/// A factor with two levels.
+const CONNECTIONS: [&str; 3] = ["-L", "connections", "2,4"];
+
 #[test]
 fn a_sweep_of_a_url_is_that_of_the_file_that_it_prints() {
     let site = site();
     let desk = Desk::new(&site);
-    let arguments = [
-        "-L",
-        "connections",
-        "2,4",
-        "-L",
-        "no-keepalive",
-        "false,true",
-        "--rounds=1",
-        "-H",
-        "A: it's \"quoted\"",
-    ];
+    let keepalive = ["-L", "no-keepalive", "false,true"];
+    let header = ["--rounds=1", "-H", "A: it's \"quoted\""];
+    let arguments = [&CONNECTIONS[..], &keepalive, &header].concat();
     let dry = desk.sweep(&[&arguments[..], &["--dry-run"]].concat());
     assert_eq!(dry.code, Some(0), "{dry:?}");
     assert!(dry.stderr.contains("trials:     4 (4 cells x 1 round)"));
@@ -146,17 +141,10 @@ fn a_sweep_of_a_url_is_that_of_the_file_that_it_prints() {
 fn a_sweep_of_a_url_is_resumed_with_the_command_that_it_names() {
     let site = site();
     let desk = Desk::new(&site);
-    let arguments = [
-        "-L",
-        "connections",
-        "2,4",
-        "--rounds=2",
-        "--before",
-        "test -e good || test $WRKBENCH_CONNECTIONS = 2",
-        "--after",
-        "echo after",
-        "--max-failures=0",
-    ];
+    let before = "test -e good || test $WRKBENCH_CONNECTIONS = 2";
+    let hooks = ["--before", before, "--after", "echo after"];
+    let limits = ["--rounds=2", "--max-failures=0"];
+    let arguments = [&CONNECTIONS[..], &hooks, &limits].concat();
     let output = desk.sweep(&arguments);
     assert_eq!(output.code, Some(4), "{output:?}");
     assert_eq!(desk.finished(), ["2", "2"]);
@@ -206,15 +194,8 @@ fn a_sweep_with_restarts_waits_for_the_server() {
 fn secrets_are_neither_printed_nor_saved() {
     let site = site();
     let desk = Desk::new(&site);
-    let arguments = [
-        "-L",
-        "connections",
-        "2,4",
-        "--rounds=1",
-        "-H",
-        "Authorization: Bearer hush",
-        "--before=false",
-    ];
+    let header = ["-H", "Authorization: Bearer hush"];
+    let arguments = [&CONNECTIONS[..], &header, &["--rounds=1", "--before=false"]].concat();
     let output = desk.sweep(&arguments);
     assert_eq!(output.code, Some(4), "{output:?}");
     assert!(!output.stderr.contains("hush"), "{}", output.stderr);

@@ -148,12 +148,7 @@ fn an_interrupted_run_is_judged_by_what_was_measured() {
     let site = site();
     for (condition, expected) in [("requests>0", 2), ("requests<1", 0)] {
         let run = load(&site).with(&["-d1h", "--fail-if", condition]);
-        let mut run = run.start();
-        run.await_banner();
-        let before = site.counts().responses;
-        site.await_counts("responses", |counts| counts.responses > before + 10);
-        run.process.signal("INT");
-        let run = run.finish();
+        let run = run.interrupted();
         assert!(run.result.window.interrupted);
         assert_eq!(run.code, Some(expected), "{}", run.story());
     }

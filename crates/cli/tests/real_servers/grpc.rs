@@ -490,12 +490,8 @@ fn the_messages_of_a_stream_are_timed() {
     ];
     let call = ["--call", "test.Service/Count", r#"--body={"text": "a"}"#];
     for result in each_backend(&[&options[..], &call].concat(), &base) {
-        let events = result
-            .recording
-            .parts
-            .events
-            .as_ref()
-            .expect("events are measured");
+        let parts = &result.recording.parts;
+        let events = parts.events.as_ref().expect("events are measured");
         // The empty message counts.
         assert_eq!((events.arrived, events.streams), (1_000, 200));
         assert_eq!(result.recording.errors.iter().collect::<Vec<_>>(), []);

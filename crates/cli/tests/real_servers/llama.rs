@@ -102,12 +102,8 @@ impl Llama {
 }
 
 fn llm(result: &RunResult) -> &LlmRecording {
-    let llm = result
-        .recording
-        .parts
-        .llm
-        .as_ref()
-        .expect("events are measured");
+    let parts = &result.recording.parts;
+    let llm = parts.llm.as_ref().expect("events are measured");
     assert_eq!(result.recording.errors.iter().count(), 0);
     assert_eq!(
         result.recording.statuses.iter().collect::<Vec<_>>(),
@@ -158,12 +154,8 @@ fn tokens_are_those_that_llama_cpp_counted() {
             assert_eq!(llm.counted_as_events, 0, "{story}");
             // A model of random weights may end its text at once, unless it is told not to.
             assert!(llm.without_tokens < REQUESTS / 2, "{story}");
-            let events = result
-                .recording
-                .parts
-                .events
-                .as_ref()
-                .expect("events are measured");
+            let parts = &result.recording.parts;
+            let events = parts.events.as_ref().expect("events are measured");
             assert_eq!(events.unfinished, 0, "{story}");
             if path == "/v1/messages" {
                 // Some of its streams lack `message_start`, which has the tokens of the prompt.
