@@ -5,7 +5,7 @@
 //! that shows that nothing is lost or counted twice, and that connections recover.
 
 use results::ErrorKind::{self, BrokenPipe, ClosedEarly, ConnectTimeout, Reset, Stale};
-use results::ErrorKind::{Timeout, Truncated};
+use results::ErrorKind::{Flooded, Timeout, Truncated};
 use testkit::one_line;
 
 use crate::adversary::Tally;
@@ -16,6 +16,12 @@ pub(crate) const REQUESTS: u64 = 6;
 /// Requests of a run of which one of [`ONE_OF`] is affected.
 pub(crate) const REQUESTS_MIXED: u64 = 60;
 pub(crate) const ONE_OF: u64 = 3;
+
+pub(crate) const DURATION_MS: u64 = 400;
+/// Where no timeout is expected, even on a busy machine.
+const TIMEOUT_MS: u64 = 30_000;
+/// More for floods: a connection takes 65,536 frames before it is given up.
+const FLOOD_MS: u64 = 5_000;
 
 /// What a fault costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,16 @@ impl Cost {
             Self::Request(kind) => format!("{kind}, the connection lives"),
             Self::Connection(kind) => format!("{kind}, for the whole connection"),
             Self::ConnectionAfterwards(kind) => format!("a response, then {kind}"),
+        }
+    }
+
+    /// The timeout of a run with this many requests, and how long the run may take, both in
+    /// milliseconds. A fault that is a timeout gets the short one.
+    pub(crate) fn times_ms(self, requests: u64, short_timeout_ms: u64) -> (u64, u64) {
+        match self {
+            Self::Request(Timeout) => (short_timeout_ms, DURATION_MS + requests * short_timeout_ms),
+            Self::Connection(Flooded) => (TIMEOUT_MS, DURATION_MS + FLOOD_MS),
+            _ => (TIMEOUT_MS, DURATION_MS),
         }
     }
 

@@ -25,15 +25,10 @@ use crate::adversary::{
     Adversary, Exchange, Http2, Layer, Misbehavior, Step, When, block, send, usual_tls,
 };
 use crate::client::{self, Finished};
-use crate::cost::{Cost, ONE_OF, REQUESTS, REQUESTS_MIXED};
+use crate::cost::{Cost, DURATION_MS, ONE_OF, REQUESTS, REQUESTS_MIXED};
 use crate::row::{Row, RowOutcome};
 
-const DURATION_MS: u64 = 400;
-/// Where no timeout is expected, even on a busy machine.
-const TIMEOUT_MS: u64 = 30_000;
 const SHORT_TIMEOUT_MS: u64 = 80;
-/// More for floods: a connection takes 65,536 frames before it is given up.
-const FLOOD_MS: u64 = 5_000;
 /// The last of all streams, which no client gets to.
 const UNOPENED: StreamId = (1 << 31) - 1;
 
@@ -112,12 +107,7 @@ impl Case {
     fn run(&self, every: u64, requests: u64, streams: &str) -> (Finished, Adversary) {
         let http2 = Http2::with_window(self.window_bytes);
         let server = misbehaving(http2, self.has_tls, every, &self.steps);
-        let runs_out = self.cost == Cost::Request(Timeout);
-        let timeout_ms = if runs_out {
-            SHORT_TIMEOUT_MS
-        } else {
-            TIMEOUT_MS
-        };
+        let (timeout_ms, allowed_ms) = self.cost.times_ms(requests, SHORT_TIMEOUT_MS);
         let mut arguments = arguments(&[streams, &format!("-n{requests}")]);
         arguments.push(format!("-T{timeout_ms}ms"));
         let folder = Folder::new();
@@ -125,12 +115,7 @@ impl Case {
             let body = folder.file_with("body", vec![b'x'; self.upload_bytes]);
             arguments.extend(["--body-file".to_owned(), body]);
         }
-        let waits_ms = match self.cost {
-            Cost::Request(Timeout) => requests * timeout_ms,
-            Cost::Connection(Flooded) => FLOOD_MS,
-            _ => 0,
-        };
-        let allowed = Duration::from_millis(DURATION_MS + waits_ms);
+        let allowed = Duration::from_millis(allowed_ms);
         let run = client::run(&arguments, &server.url(), allowed);
         (run, server)
     }
@@ -515,12 +500,7 @@ fn without_connection() -> Vec<Row> {
     fn check(url: &str, kind: ErrorKind) -> Finished {
         let arguments = arguments(&["-m4", "-T80ms", &format!("-d{DURATION_MS}ms")]);
         let run = client::run(&arguments, url, Duration::from_millis(DURATION_MS));
-        assert_eq!(run.kinds(), [kind], "{}", run.story());
-        assert_eq!((run.sent(), run.answered()), (0, 0), "{}", run.story());
-        assert_eq!(run.output.code, Some(1), "{}", run.story());
-        let begin = format!("wrkbench: no request succeeded: {}", kind.describe());
-        let line = one_line(&run.output.stderr);
-        assert!(line.starts_with(&begin), "{line}");
+        check_unsent(&run, kind);
         run
     }
     let row = |id, what: &'static str, kind: ErrorKind, serve: fn() -> Server| {
@@ -712,9 +692,6 @@ fn limited(has_tls: bool) -> Vec<Row> {
                     &server.url(),
                     Duration::from_millis(DURATION_MS),
                 );
-                let counted = (run.kinds(), run.sent(), run.output.code);
-                assert_eq!(counted, (vec![], 0, Some(1)), "{}", run.story());
-                assert_eq!(run.result.recording.streams_limit, Some(0));
                 check_no_streams(&run);
             },
         ),
@@ -793,8 +770,21 @@ fn limited(has_tls: bool) -> Vec<Row> {
     ]
 }
 
+/// No request was sent because of these errors, and the run says so.
+pub(crate) fn check_unsent(run: &Finished, kind: ErrorKind) {
+    assert_eq!(run.kinds(), [kind], "{}", run.story());
+    assert_eq!((run.sent(), run.answered()), (0, 0), "{}", run.story());
+    assert_eq!(run.output.code, Some(1), "{}", run.story());
+    let begin = format!("wrkbench: no request succeeded: {}", kind.describe());
+    let line = one_line(&run.output.stderr);
+    assert!(line.starts_with(&begin), "{line}");
+}
+
 /// The server allows no streams, and the run says so.
 pub(crate) fn check_no_streams(run: &Finished) {
+    let counted = (run.kinds(), run.sent(), run.output.code);
+    assert_eq!(counted, (vec![], 0, Some(1)), "{}", run.story());
+    assert_eq!(run.result.recording.streams_limit, Some(0));
     let line = one_line(&run.output.stderr);
     let begin = "wrkbench: no request succeeded: the server allows no streams on a connection";
     assert!(line.starts_with(begin), "{line}");

@@ -150,17 +150,6 @@ fn row(
     script: &str,
     judge: impl Fn(&Isolated) -> String + Send + Sync + 'static,
 ) -> Row {
-    row_at_any_pace(id, what, expected, allowed_ms, script, judge).slow()
-}
-
-fn row_at_any_pace(
-    id: &'static str,
-    what: &'static str,
-    expected: &'static str,
-    allowed_ms: u64,
-    script: &str,
-    judge: impl Fn(&Isolated) -> String + Send + Sync + 'static,
-) -> Row {
     let script = script.to_owned();
     Row::new(id, what, expected, move || {
         match isolated(Network::Own, &script, allowed_ms) {
@@ -168,12 +157,19 @@ fn row_at_any_pace(
             Err(reason) => RowOutcome::Skipped("namespaces", reason),
         }
     })
+    .slow()
 }
 
 impl Isolated {
     fn result(&self) -> &RunResult {
         let result = self.result.as_ref();
         result.unwrap_or_else(|| panic!("no document; {:?}", self.output))
+    }
+
+    /// Expects a run that ends well, with errors of this kind only.
+    fn expect_only(&self, kind: ErrorKind) {
+        assert_eq!(self.output.code, Some(0), "{:?}", self.output);
+        assert_eq!(self.kinds(), [kind], "{:?}", self.output);
     }
 
     fn kinds(&self) -> Vec<ErrorKind> {
@@ -329,7 +325,7 @@ pub(crate) fn losses() -> Vec<Row> {
         testkit::skip("tun", "no /dev/net/tun or no python3");
         return Vec::new();
     }
-    let named = row_at_any_pace(
+    let named = row(
         "F3",
         "3 % of the packets are lost, and the server states that it took no time",
         "the slowest requests are slow because of lost packets",
@@ -354,9 +350,9 @@ pub(crate) fn losses() -> Vec<Row> {
             )
         },
     );
-    vec![
+    let rows = [
         named,
-        row_at_any_pace(
+        row(
             "F3",
             "3 % of the packets are lost, and those behind them wait in the kernel",
             "the wait is not taken for a delay of the load generator",
@@ -379,7 +375,8 @@ pub(crate) fn losses() -> Vec<Row> {
                 )
             },
         ),
-    ]
+    ];
+    rows.map(Row::at_any_pace).into()
 }
 
 fn names() -> Vec<Row> {
@@ -585,13 +582,7 @@ fn ports() -> Vec<Row> {
              echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range
              code=0; \"$W\" $O -c20 -d1s http://127.0.0.1:8080/ || code=$?; keep; exit $code",
             |run| {
-                assert_eq!(run.output.code, Some(0), "{:?}", run.output);
-                assert_eq!(
-                    run.kinds(),
-                    [ErrorKind::AddressUnavailable],
-                    "{:?}",
-                    run.output
-                );
+                run.expect_only(ErrorKind::AddressUnavailable);
                 assert!(run.answered() > 0);
                 let said = "no local port was free";
                 assert!(run.output.stderr.contains(said), "{:?}", run.output);
@@ -611,13 +602,7 @@ fn ports() -> Vec<Row> {
              code=0; \"$W\" $O -c4 --no-keepalive -d1s http://127.0.0.1:8080/ || code=$?
              keep; exit $code",
             |run| {
-                assert_eq!(run.output.code, Some(0), "{:?}", run.output);
-                assert_eq!(
-                    run.kinds(),
-                    [ErrorKind::AddressUnavailable],
-                    "{:?}",
-                    run.output
-                );
+                run.expect_only(ErrorKind::AddressUnavailable);
                 format!("{} responses", run.answered())
             },
         ),

@@ -79,18 +79,19 @@ impl Row {
         })
     }
 
+    pub(crate) fn at_any_pace(self) -> Self {
+        let pace = Pace::Quick;
+        Self { pace, ..self }
+    }
+
     pub(crate) fn slow(self) -> Self {
-        Self {
-            pace: Pace::Slow,
-            ..self
-        }
+        let pace = Pace::Slow;
+        Self { pace, ..self }
     }
 
     pub(crate) fn alone(self) -> Self {
-        Self {
-            pace: Pace::Alone,
-            ..self
-        }
+        let pace = Pace::Alone;
+        Self { pace, ..self }
     }
 }
 

@@ -111,12 +111,15 @@ fn garbage_instead_of_a_request_ends_the_run() {
     assert!(line.contains("request()"), "{line}");
 }
 
+/// Functions that do not return after twenty calls, in a script with `n = 0`.
+pub(crate) const ENDLESS: [&str; 3] = [
+    "function request() n = n + 1; while n > 20 do end; return wrk.format() end",
+    "function response() n = n + 1; while n > 20 do end end",
+    "function delay() n = n + 1; while n > 20 do end; return 0 end",
+];
+
 fn an_endless_loop_ends_with_the_run_and_is_reported() {
-    for function in [
-        "function request() n = n + 1; while n > 20 do end; return wrk.format() end",
-        "function response() n = n + 1; while n > 20 do end end",
-        "function delay() n = n + 1; while n > 20 do end; return 0 end",
-    ] {
+    for function in ENDLESS {
         let site = site();
         let run = load(&site)
             .for_ms(300)

@@ -7,6 +7,7 @@ use testkit::eventually;
 
 use crate::harness::{Load, Run, io_arguments, load, program, site};
 use crate::row::Row;
+use crate::scripts::ENDLESS;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -126,11 +127,7 @@ fn ctrl_c_before_the_banner_is_told_as_nothing_measured() {
 }
 
 fn ctrl_c_ends_an_endless_loop_in_a_script() {
-    for function in [
-        "function request() n = n + 1; while n > 20 do end; return wrk.format() end",
-        "function response() n = n + 1; while n > 20 do end end",
-        "function delay() n = n + 1; while n > 20 do end; return 0 end",
-    ] {
+    for function in ENDLESS {
         let site = site();
         let run = load(&site)
             .with(&["-d1h"])
