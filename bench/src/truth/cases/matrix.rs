@@ -177,17 +177,13 @@ impl Row {
     }
 
     fn name(&self) -> String {
-        let Self {
-            connections,
-            threads,
-            backend,
-            ..
-        } = self;
+        let (connections, threads) = (self.connections, self.threads);
         format!(
-            "{}, {}, c{connections} t{threads}, {}, {backend}, {}",
+            "{}, {}, c{connections} t{threads}, {}, {}, {}",
             self.server.0,
             self.cause.0,
             self.protocol.name,
+            self.backend,
             if self.is_paced { "-R" } else { "closed" }
         )
     }
@@ -239,15 +235,10 @@ impl Row {
         } else {
             String::new()
         };
-        let Self {
-            connections,
-            threads,
-            backend,
-            ..
-        } = self;
+        let (connections, threads) = (self.connections, self.threads);
         format!(
-            "-t{threads} -c{connections} -d{DURATION_S}s --io {backend} --timeout 20s {} {rate}",
-            self.protocol.client
+            "-t{threads} -c{connections} -d{DURATION_S}s --io {} --timeout 20s {} {rate}",
+            self.backend, self.protocol.client
         )
     }
 }
