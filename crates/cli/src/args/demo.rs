@@ -75,10 +75,7 @@ const TOKENS: Show = Show {
 
 impl DemoArgs {
     fn show(&self) -> &'static Show {
-        match self.llm {
-            true => &TOKENS,
-            false => &RESPONSES,
-        }
+        if self.llm { &TOKENS } else { &RESPONSES }
     }
 
     /// The path and query of requests, without the first slash.
@@ -119,11 +116,12 @@ impl DemoArgs {
             return Err(Refusal(format!("-o {page:?}: is also the file of --json")));
         }
         let is_page = ExportFormat::of_file(&page) == Some(ExportFormat::Html);
-        match is_page {
-            true => Ok(page),
-            false => Err(Refusal(format!(
+        if is_page {
+            Ok(page)
+        } else {
+            Err(Refusal(format!(
                 "-o {page:?}: is not the name of a page (expected like demo.html)"
-            ))),
+            )))
         }
     }
 

@@ -20,9 +20,10 @@ pub(super) fn with_flag(command: Command) -> Command {
 /// Lists an option that is not about the run below a heading of its own, if others have headings.
 pub(super) fn below_others(flag: Arg, command: &Command) -> Arg {
     let has_heading = |arg: &Arg| arg.get_help_heading().is_some();
-    match command.get_arguments().any(has_heading) {
-        true => flag.help_heading(HEADING),
-        false => flag,
+    if command.get_arguments().any(has_heading) {
+        flag.help_heading(HEADING)
+    } else {
+        flag
     }
 }
 
@@ -53,9 +54,10 @@ pub(super) fn of_request(
 ) -> String {
     let is_long = requested.render().to_string().trim() == LONG;
     let Some(name) = command else {
-        return match is_long {
-            true => declaration.render_long_help().to_string(),
-            false => summary::of_program(declaration),
+        return if is_long {
+            declaration.render_long_help().to_string()
+        } else {
+            summary::of_program(declaration)
         };
     };
     let command = declaration.find_subcommand_mut(name);

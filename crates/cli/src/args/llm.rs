@@ -105,12 +105,13 @@ struct Distribution {
 impl Distribution {
     fn parse(text: &str, max: u64) -> Result<Self, String> {
         let count = Count::parse(text, max)?;
-        match count == Count::fixed(0) {
-            true => Err(format!("`{text}` is not a number from 1 to {max}")),
-            false => Ok(Self {
+        if count == Count::fixed(0) {
+            Err(format!("`{text}` is not a number from 1 to {max}"))
+        } else {
+            Ok(Self {
                 text: text.to_owned(),
                 count,
-            }),
+            })
         }
     }
 
@@ -128,9 +129,10 @@ fn parse_number(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, Stri
     move |text| {
         let number = units::parse_count(text).map_err(|error| error.to_string())?;
         let (least, most) = (range.start(), range.end());
-        match range.contains(&number) {
-            true => Ok(number),
-            false => Err(format!("{text:?} is not a number from {least} to {most}")),
+        if range.contains(&number) {
+            Ok(number)
+        } else {
+            Err(format!("{text:?} is not a number from {least} to {most}"))
         }
     }
 }

@@ -76,9 +76,10 @@ pub(super) fn alone(spec: &'static OptionSpec, setter: Setter) -> Arg {
     if !setter.takes_value() {
         return arg.action(ArgAction::SetTrue);
     }
-    arg.action(match spec.is_repeatable {
-        true => ArgAction::Append,
-        false => ArgAction::Set,
+    arg.action(if spec.is_repeatable {
+        ArgAction::Append
+    } else {
+        ArgAction::Set
     })
     .value_name(spec.value_name)
     .default_value(spec.default)

@@ -151,9 +151,10 @@ impl JsonTarget {
                  is --body here)"
             )));
         }
-        Ok(match path.as_os_str() == "-" {
-            true => Self::Stdout,
-            false => Self::File(path),
+        Ok(if path.as_os_str() == "-" {
+            Self::Stdout
+        } else {
+            Self::File(path)
         })
     }
 }
@@ -171,9 +172,10 @@ impl OutputOptions {
     /// Those of a run by a fleet whose results are fetched later.
     pub(crate) fn of_fetched(plan: &RunPlan, json: Option<JsonTarget>, keep_secrets: bool) -> Self {
         Self {
-            style: match plan.pacing.is_open() {
-                true => Style::Wrk2,
-                false => Style::Wrk,
+            style: if plan.pacing.is_open() {
+                Style::Wrk2
+            } else {
+                Style::Wrk
             },
             text: TextOptions {
                 plain_if_empty: true,

@@ -85,11 +85,12 @@ pub(super) fn format_of_name(path: &Path, alternative: &str) -> Result<ExportFor
 
 /// Stdout has the tables of an experiment, or the report of a run.
 fn refuse_stdout(option: &str, path: &Path) -> Result<(), Refusal> {
-    match path.as_os_str() == "-" {
-        true => Err(Refusal(format!(
+    if path.as_os_str() == "-" {
+        Err(Refusal(format!(
             "{option} \"-\": stdout has the text of the report (expected a file)"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -205,9 +205,10 @@ impl VersusArgs {
             .collect();
         let has_own_host = hosts.len() == sides.len();
         let named = sides.iter().map(|(name, target)| {
-            let host = match has_own_host {
-                true => target.host_header.as_str(),
-                false => target.url.as_str(),
+            let host = if has_own_host {
+                target.host_header.as_str()
+            } else {
+                target.url.as_str()
             };
             (name.unwrap_or(host).to_owned(), target.url.clone())
         });

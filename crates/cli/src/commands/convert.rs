@@ -46,12 +46,11 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
     }
     check_servers(&converted)?;
     if destination == Destination::Run {
-        return match converted.needs_file() {
-            false => run::run(run_request(&converted, &load, keep_secrets)?, program),
-            true => {
-                let converted = with_absolute_paths(converted);
-                run_several(&converted, &load, &source, keep_secrets, program)
-            }
+        return if !converted.needs_file() {
+            run::run(run_request(&converted, &load, keep_secrets)?, program)
+        } else {
+            let converted = with_absolute_paths(converted);
+            run_several(&converted, &load, &source, keep_secrets, program)
         };
     }
     if let (Destination::Stdout, Some(name), [_]) = (
@@ -65,30 +64,26 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
         );
     }
     let is_file = matches!(destination, Destination::File(_)) || converted.needs_file();
-    let converted = match is_file {
-        true => with_absolute_paths(converted),
-        false => converted,
+    let converted = if is_file {
+        with_absolute_paths(converted)
+    } else {
+        converted
     };
     let mut secrets = (!keep_secrets).then(Variables::default);
     let options = |secrets: &mut Option<Variables>| match secrets {
         Some(variables) => converted.shell_options(variables),
         None => converted.options().map(|words| shell::command(&words)),
     };
-    let (output, hint) = match is_file {
-        true => {
-            let lines = match &mut secrets {
-                Some(variables) => {
-                    requests_file::text_with_variables(&converted.requests, variables)
-                }
-                None => requests_file::text(&converted.requests),
-            };
-            let command = file_command(&converted, &load, &destination, &mut secrets, program);
-            (lines, Some(command))
-        }
-        false => {
-            let options = options(&mut secrets).map_err(|error| anyhow!(error))?;
-            (command(program, &load, &options) + "\n", None)
-        }
+    let (output, hint) = if is_file {
+        let lines = match &mut secrets {
+            Some(variables) => requests_file::text_with_variables(&converted.requests, variables),
+            None => requests_file::text(&converted.requests),
+        };
+        let command = file_command(&converted, &load, &destination, &mut secrets, program);
+        (lines, Some(command))
+    } else {
+        let options = options(&mut secrets).map_err(|error| anyhow!(error))?;
+        (command(program, &load, &options) + "\n", None)
     };
     let tell_about_it = || {
         tell_secrets(&secrets.unwrap_or_default(), is_file, program);
@@ -117,18 +112,20 @@ fn command(program: &str, words: &[String], options: &str) -> String {
     let words = std::iter::once(program.to_owned()).chain(words.iter().cloned());
     let words: Vec<String> = words.collect();
     let command = shell::command(&words);
-    match options.is_empty() {
-        true => command,
-        false => format!("{command} {options}"),
+    if options.is_empty() {
+        command
+    } else {
+        format!("{command} {options}")
     }
 }
 
 /// Says which variables stand for secrets.
 pub(super) fn tell_secrets(secrets: &Variables, is_file: bool, program: &str) {
     if let Some(list) = secrets.list() {
-        let what = match is_file {
-            true => "environment variables, which stand for secrets in the file",
-            false => "variables of the shell, which stand for secrets in the command",
+        let what = if is_file {
+            "environment variables, which stand for secrets in the file"
+        } else {
+            "variables of the shell, which stand for secrets in the command"
         };
         tell(
             program,
@@ -235,9 +232,10 @@ fn run_several(
         words.extend(converted.connection_options());
         words
     };
-    let shown = match keep_secrets {
-        true => words(&file.name, converted),
-        false => words(&file.name, &converted.without_secrets().0),
+    let shown = if keep_secrets {
+        words(&file.name, converted)
+    } else {
+        words(&file.name, &converted.without_secrets().0)
     };
     let program_name = std::iter::once("wrkbench".to_owned());
     let command_line = program_name.chain(shown).collect();
@@ -279,9 +277,10 @@ fn run_request(
     request.plan.request.body = body;
     let check = request.plan.check();
     check.map_err(|error| Refusal::of_plan(&error))?;
-    let shown = match keep_secrets {
-        true => converted.clone(),
-        false => converted.without_secrets().0,
+    let shown = if keep_secrets {
+        converted.clone()
+    } else {
+        converted.without_secrets().0
     };
     // A body that is not text cannot be shown: the command is shown without it.
     let options = words(&shown).or_else(|_| words(&without_body.without_secrets().0))?;

@@ -430,9 +430,10 @@ fn runs_of_agents<'a>(present: impl Iterator<Item = &'a Present>) -> String {
         format!("{} {does} {told}\n", agents.join(", "))
     });
     let lines: String = lines.collect();
-    match lines.is_empty() {
-        true => lines,
-        false => format!("\n{lines}"),
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n{lines}")
     }
 }
 
@@ -484,10 +485,11 @@ fn read_key(given: Option<&Path>) -> anyhow::Result<SigningKey> {
 /// Keys with commas between them, or the keys in the lines of a file.
 fn trust_list(text: &str) -> anyhow::Result<TrustList> {
     let is_file = text.contains('/') || Path::new(text).is_file();
-    let list = match is_file {
-        true => files::read_text(Path::new(text), files::SMALL_FILE_BYTES)
-            .with_context(|| format!("--trust {text}: cannot be read"))?,
-        false => text.replace(',', "\n"),
+    let list = if is_file {
+        files::read_text(Path::new(text), files::SMALL_FILE_BYTES)
+            .with_context(|| format!("--trust {text}: cannot be read"))?
+    } else {
+        text.replace(',', "\n")
     };
     let lines = list.lines().map(str::trim);
     let keys = lines

@@ -36,9 +36,10 @@ impl InMemory {
     /// An error of the run with the name in place of the path.
     pub(super) fn named(&self, error: anyhow::Error) -> anyhow::Error {
         let (path, message) = (self.path(), format!("{error:#}"));
-        match message.contains(&path) {
-            true => anyhow!(message.replace(&path, &self.name)),
-            false => error,
+        if message.contains(&path) {
+            anyhow!(message.replace(&path, &self.name))
+        } else {
+            error
         }
     }
 }

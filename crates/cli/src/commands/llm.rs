@@ -52,9 +52,10 @@ pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode
             (made, name_of("llm", &[load.as_bytes()]))
         }
         PromptSource::File { path, max } => {
-            let shown = match files::named(path) == Path::new(files::STDIN) {
-                true => "stdin".to_owned(),
-                false => path.display().to_string(),
+            let shown = if files::named(path) == Path::new(files::STDIN) {
+                "stdin".to_owned()
+            } else {
+                path.display().to_string()
             };
             let text = files::read_unpacked(files::named(path), MAX_PROMPTS_BYTES);
             let text = text.and_then(files::text);
@@ -73,9 +74,10 @@ pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode
             (make(&mut read.prompts.into_iter())?, name)
         }
     };
-    let with_seed = match is_random {
-        true => format!(", with --seed {seed}"),
-        false => String::new(),
+    let with_seed = if is_random {
+        format!(", with --seed {seed}")
+    } else {
+        String::new()
     };
     let about = format!("{}{with_seed}", about(&made));
     if prints {

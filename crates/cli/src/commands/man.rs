@@ -130,12 +130,11 @@ fn page(command: &clap::Command, date: &str) -> String {
         page.text("The exit codes of each command are in its page.");
     }
     page.section("SEE ALSO");
-    let others: Vec<String> = match is_program {
-        true => commands(command).map(|c| page_name(c).to_owned()).collect(),
-        false => {
-            let related = guide.see_also.iter().map(|name| format!("wrkbench-{name}"));
-            ["wrkbench".to_owned()].into_iter().chain(related).collect()
-        }
+    let others: Vec<String> = if is_program {
+        commands(command).map(|c| page_name(c).to_owned()).collect()
+    } else {
+        let related = guide.see_also.iter().map(|name| format!("wrkbench-{name}"));
+        ["wrkbench".to_owned()].into_iter().chain(related).collect()
     };
     page.references(&others, guide.documents);
     page.0
@@ -284,9 +283,10 @@ impl Page {
         {
             let _ = write!(text, " [default: {}]", default.to_string_lossy());
         }
-        let values = match takes_values {
-            true => arg.get_possible_values(),
-            false => Vec::new(),
+        let values = if takes_values {
+            arg.get_possible_values()
+        } else {
+            Vec::new()
         };
         let has_help = values.iter().any(|value| value.get_help().is_some());
         if !values.is_empty() && !has_help {
@@ -341,9 +341,10 @@ fn option_head(option: &Arg) -> String {
         .map(|short| in_bold(&format!("-{short}")));
     let long = option.get_long().map(|long| in_bold(&format!("--{long}")));
     let names: Vec<String> = short.into_iter().chain(long).collect();
-    let values = match option.get_action().takes_values() {
-        true => format!(" {}", italic_values(option)),
-        false => String::new(),
+    let values = if option.get_action().takes_values() {
+        format!(" {}", italic_values(option))
+    } else {
+        String::new()
     };
     names.join(", ") + &values
 }
@@ -474,9 +475,10 @@ mod tests {
             let name = format!("{}.1", page_name(command));
             let (_, page) = pages.iter().find(|page| page.0 == name).unwrap();
             for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
-                let head = match arg.is_positional() {
-                    true => format!("\n.TP\n{}\n", italic_values(arg)),
-                    false => format!("\n.TP\n{}\n", option_head(arg)),
+                let head = if arg.is_positional() {
+                    format!("\n.TP\n{}\n", italic_values(arg))
+                } else {
+                    format!("\n.TP\n{}\n", option_head(arg))
                 };
                 assert!(page.contains(&head), "{name} lacks {head}");
                 let values = arg.get_possible_values();

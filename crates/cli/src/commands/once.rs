@@ -31,9 +31,10 @@ pub(super) fn once(request: RunRequest, program: &str) -> anyhow::Result<ExitCod
         _ => Box::new(io::stdout().lock()),
     };
     let exchange = runner::once(request.plan, &invocation(options.keep_secrets))?;
-    let shown = match options.keep_secrets {
-        true => exchange,
-        false => exchange.without_secrets(),
+    let shown = if options.keep_secrets {
+        exchange
+    } else {
+        exchange.without_secrets()
     };
     runner::flush_script_output();
     let mut output = io::BufWriter::new(stdout);
@@ -60,8 +61,9 @@ pub(super) fn once(request: RunRequest, program: &str) -> anyhow::Result<ExitCod
             format_args!("note: a redirect: measure {location}"),
         );
     }
-    Ok(match shown.is_success() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(EXIT_BAD_STATUS),
+    Ok(if shown.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(EXIT_BAD_STATUS)
     })
 }

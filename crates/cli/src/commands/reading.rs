@@ -29,9 +29,10 @@ pub(super) fn read_all(
         .chain(&reading.repetitions)
         .chain(&reading.apart)
         .collect();
-    let failure = match reading.observations.is_empty() {
-        true => Some(lines.pop().map_or("no runs found", String::as_str)),
-        false => None,
+    let failure = if reading.observations.is_empty() {
+        Some(lines.pop().map_or("no runs found", String::as_str))
+    } else {
+        None
     };
     for line in lines {
         tell(program, line);

@@ -161,9 +161,10 @@ fn history(
             written(path, reading.observations.len(), bytes.len()),
         );
     }
-    Ok(match reading.problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if reading.problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -28,9 +28,10 @@ const OWNER_ONLY: u32 = 0o600;
 impl Readers {
     /// Those of a file that may have secrets.
     pub(super) fn of(has_secrets: bool) -> Self {
-        match has_secrets {
-            true => Self::Owner,
-            false => Self::Usual,
+        if has_secrets {
+            Self::Owner
+        } else {
+            Self::Usual
         }
     }
 }

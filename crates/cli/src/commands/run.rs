@@ -81,9 +81,10 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         show_version(&version_line(tool), &options)?;
     }
     // Before the script is loaded, since its top level may print.
-    let mut stdout = match options.needs_stdout() {
-        true => Some(runner::divert_script_output()?),
-        false => None,
+    let mut stdout = if options.needs_stdout() {
+        Some(runner::divert_script_output()?)
+    } else {
+        None
     };
     let mut output: Box<dyn Write> = match stdout.take_if(|_| !options.outputs.take_stdout()) {
         Some(stdout) => Box::new(stdout),
@@ -513,9 +514,10 @@ fn percentiles_asked(options: &OutputOptions) -> Vec<f64> {
 /// line. "OK" is printed only with `--strict` or `-v`; "unknown" also with a rate, which a
 /// saturated generator cannot keep.
 fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &str) -> u8 {
-    let verdict = match options.strict {
-        true => judging::verdict(result, &percentiles_asked(options)),
-        false => result.generator.verdict.clone(),
+    let verdict = if options.strict {
+        judging::verdict(result, &percentiles_asked(options))
+    } else {
+        result.generator.verdict.clone()
     };
     let is_refused = options.strict && (verdict.is_saturated() || verdict.is_disturbed());
     let word = if is_refused { "failed" } else { "note" };

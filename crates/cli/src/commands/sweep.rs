@@ -92,10 +92,11 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     let mut sweep = PreparedSweep::new(spec, request, &machine)?;
     // Output of scripts must not end up in the tables.
     let stdout = runner::divert_script_output()?;
-    let (mut output, stdout) = match arguments.outputs.take_stdout() && !arguments.dry_run {
-        // That is stderr now.
-        true => (outputs::duplicate(io::stdout())?, Some(stdout)),
-        false => (stdout, None),
+    let (mut output, stdout) = if arguments.outputs.take_stdout() && !arguments.dry_run {
+        // stdout is stderr now.
+        (outputs::duplicate(io::stdout())?, Some(stdout))
+    } else {
+        (stdout, None)
     };
     let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
@@ -378,9 +379,10 @@ impl PreparedSweep {
         let interrupts =
             Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: an unusable terminal must not end a started sweep.
-        let screen = match arguments.tui {
-            true => Some(self.screen(machine, interrupts.second())?),
-            false => None,
+        let screen = if arguments.tui {
+            Some(self.screen(machine, interrupts.second())?)
+        } else {
+            None
         };
         let journal = journal_folder(arguments, machine)?;
         if let Err(error) = begin_on_all(others, &prepared.spec.name) {
@@ -404,9 +406,10 @@ impl PreparedSweep {
         };
         let trials = prepared.schedule.trials.len();
         let mut searches = prepared.searches(machine);
-        let tries = match arguments.no_try {
-            true => Vec::new(),
-            false => prepared.tries(),
+        let tries = if arguments.no_try {
+            Vec::new()
+        } else {
+            prepared.tries()
         };
         let run = ExperimentRun {
             spec: &prepared.spec,
@@ -523,9 +526,12 @@ impl PreparedSweep {
 fn deadline_ns(time: jiff::civil::Time, machine: &Machine) -> u64 {
     let now = jiff::Zoned::now();
     let today = now.with().time(time).build();
-    let next = today.and_then(|today| match today > now {
-        true => Ok(today),
-        false => today.checked_add(jiff::Span::new().days(1)),
+    let next = today.and_then(|today| {
+        if today > now {
+            Ok(today)
+        } else {
+            today.checked_add(jiff::Span::new().days(1))
+        }
     });
     let left_ns = next.map_or(i128::MAX, |next| now.duration_until(&next).as_nanos());
     machine

@@ -26,9 +26,10 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     let reading = read_all(&request.paths, request.group_by.as_deref(), program)?;
     let runs = analysis::by_place(reading.observations);
     let table = analysis::table::table(&runs, &request.options).context("--columns")?;
-    let unnamed = match request.options.by_name {
-        true => count_unnamed(&runs)?,
-        false => 0,
+    let unnamed = if request.options.by_name {
+        count_unnamed(&runs)?
+    } else {
+        0
     };
     print(&table, &runs, request.layout).context("cannot write the table to stdout")?;
     if unnamed > 0 {
@@ -39,9 +40,10 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
         );
     }
     let is_whole = reading.problems.is_empty() && !reading.has_skipped_lines;
-    Ok(match is_whole && unnamed == 0 {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if is_whole && unnamed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

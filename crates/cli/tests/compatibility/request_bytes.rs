@@ -191,9 +191,12 @@ fn only_wrkbench_sends_user_and_password_of_the_url() {
         let server = RecordingServer::start("127.0.0.1", REQUESTS).expect("the server starts");
         let address = server.address().to_string();
         let line = arguments(&line, &format!("user:secret@{address}"), &folder);
-        let requests = recorded(&server, || match is_wrk {
-            true => pair.start_wrk(&line),
-            false => pair.start_ours(&line),
+        let requests = recorded(&server, || {
+            if is_wrk {
+                pair.start_wrk(&line)
+            } else {
+                pair.start_ours(&line)
+            }
         });
         let of_tool: Vec<Vec<u8>> = requests
             .iter()
@@ -227,9 +230,12 @@ fn host_has_an_ipv6_address_in_brackets() {
             ..Line::default()
         };
         let line = arguments(&line, &address, &folder);
-        let requests = recorded(&server, || match is_wrk {
-            true => pair.start_wrk(&line),
-            false => pair.start_ours(&line),
+        let requests = recorded(&server, || {
+            if is_wrk {
+                pair.start_wrk(&line)
+            } else {
+                pair.start_ours(&line)
+            }
         });
         assert!(requests[0].ends_with(format!("Host: {address}\r\n\r\n").as_bytes()));
         let port = format!(":{}\r", server.address().port());

@@ -87,9 +87,10 @@ fn adapter(script: &str, site: &Site, arguments: &[&str]) -> Option<Output> {
         command.env_remove(name);
     }
     // That of the-benchmarker is in its file.
-    match script.starts_with("httparena") {
-        true => command.env("DURATION", "200ms"),
-        false => command.env_remove("DURATION"),
+    if script.starts_with("httparena") {
+        command.env("DURATION", "200ms")
+    } else {
+        command.env_remove("DURATION")
     };
     Some(Process::start(command).finish())
 }

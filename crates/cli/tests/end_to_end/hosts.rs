@@ -213,9 +213,10 @@ fn one_exchange_goes_to_the_host_of_the_first_request() {
     for seed in 0..8 {
         let once = output(&file, &["--once", "--seed", &seed.to_string()]);
         assert_eq!(once.code, Some(0), "{once:?}");
-        let place = match once.stdout.contains("GET /rare") {
-            true => a.authority(),
-            false => b.authority(),
+        let place = if once.stdout.contains("GET /rare") {
+            a.authority()
+        } else {
+            b.authority()
         };
         assert!(
             once.stdout.contains(&format!("* connected to {place}\n")),

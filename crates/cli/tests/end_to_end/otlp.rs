@@ -489,9 +489,12 @@ fn a_collector_that_asks_to_wait_gets_everything_later() {
 fn a_collector_without_a_path_for_events_gets_the_metrics() {
     let site = site();
     let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-    let collector = collector(move |_, request| match request.is_metrics() {
-        true => TAKEN.to_owned(),
-        false => missing.to_owned(),
+    let collector = collector(move |_, request| {
+        if request.is_metrics() {
+            TAKEN.to_owned()
+        } else {
+            missing.to_owned()
+        }
     });
     let run = exported(load(&site), &collector.url());
     expect_no_warning(&run);

@@ -66,9 +66,10 @@ fn head(stream: &mut TcpStream) -> io::Result<String> {
 fn expect(stream: &mut TcpStream, expected: &[u8]) -> io::Result<()> {
     let mut bytes = vec![0; expected.len()];
     stream.read_exact(&mut bytes)?;
-    match bytes == expected {
-        true => Ok(()),
-        false => Err(io::Error::other("the client said something else")),
+    if bytes == expected {
+        Ok(())
+    } else {
+        Err(io::Error::other("the client said something else"))
     }
 }
 
@@ -77,9 +78,10 @@ const CONNECT: &str = "CONNECT a.test:81 HTTP/1.1\r\nHost: a.test:81\r\n\
 
 /// Opens a tunnel for user `u` with password `p:q`.
 fn by_connect(stream: &mut TcpStream) -> io::Result<()> {
-    match head(stream)? == CONNECT {
-        true => stream.write_all(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n"),
-        false => stream.write_all(b"HTTP/1.1 400 Other Request\r\n\r\n"),
+    if head(stream)? == CONNECT {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n")
+    } else {
+        stream.write_all(b"HTTP/1.1 400 Other Request\r\n\r\n")
     }
 }
 
@@ -161,9 +163,10 @@ fn an_https_proxy_with_another_certificate_is_refused_only_with_verification() {
 fn by_headers(stream: &mut TcpStream) -> io::Result<()> {
     let expected = "CONNECT a.test:81 HTTP/1.1\r\nHost: a.test:81\r\nX-Route: b: c\r\n\
         proxy-authorization: Bearer t\r\n\r\n";
-    match head(stream)? == expected {
-        true => stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n"),
-        false => stream.write_all(b"HTTP/1.1 400 Other Request\r\n\r\n"),
+    if head(stream)? == expected {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n")
+    } else {
+        stream.write_all(b"HTTP/1.1 400 Other Request\r\n\r\n")
     }
 }
 

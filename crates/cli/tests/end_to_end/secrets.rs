@@ -252,9 +252,10 @@ fn only_the_owner_can_read_a_file_that_keeps_secrets() {
 fn files(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files(&path, found),
-            false => found.push(String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()),
+        if path.is_dir() {
+            files(&path, found)
+        } else {
+            found.push(String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned())
         }
     }
 }

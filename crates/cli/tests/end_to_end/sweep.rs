@@ -668,9 +668,12 @@ fn after_a_signal_the_awaited_command_is_named() {
         .args(["sweep", "-q", path.to_str().unwrap(), "--journal"])
         .arg(experiment.path("journal"));
     let sweep = Process::start(command);
-    eventually(|| match experiment.path("begun").exists() {
-        true => Ok(()),
-        false => Err("the hook has not begun".to_owned()),
+    eventually(|| {
+        if experiment.path("begun").exists() {
+            Ok(())
+        } else {
+            Err("the hook has not begun".to_owned())
+        }
     });
     sweep.signal("INT");
     let output = sweep.finish();

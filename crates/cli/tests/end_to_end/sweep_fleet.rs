@@ -312,9 +312,12 @@ fn an_agent_that_stays_away_is_named() {
     );
     let plan = experiment(&site, "retries = 0", "requests = 300", &wait);
     let sweep = fleet.start_sweep(&plan, &[]);
-    eventually(|| match fleet.folder.path().join("waits").exists() {
-        true => Ok(()),
-        false => Err("the hook runs".to_owned()),
+    eventually(|| {
+        if fleet.folder.path().join("waits").exists() {
+            Ok(())
+        } else {
+            Err("the hook runs".to_owned())
+        }
     });
     let lamp = fleet.agents.remove("lamp").unwrap();
     lamp.signal("TERM");

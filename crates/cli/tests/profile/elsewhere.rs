@@ -50,12 +50,13 @@ impl Fleet {
         fleet.host = Some(fleet.agent("web1", &["--allow-changes", "--journal", &journal]));
         eventually(|| {
             let status = wrkbench(&["fleet", "status", "--nats", &fleet.url]);
-            match ["a1", "a2", "web1"]
+            if ["a1", "a2", "web1"]
                 .iter()
                 .all(|it| status.stdout.contains(it))
             {
-                true => Ok(()),
-                false => Err(status.stdout),
+                Ok(())
+            } else {
+                Err(status.stdout)
             }
         });
         Some(fleet)

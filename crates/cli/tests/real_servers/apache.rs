@@ -91,9 +91,10 @@ pub(crate) fn command(program: &Path, file: &str) -> Command {
 
 /// The user of the worker processes.
 pub(crate) fn user() -> &'static str {
-    match is_root() {
-        true => "User www-data\nGroup www-data",
-        false => "",
+    if is_root() {
+        "User www-data\nGroup www-data"
+    } else {
+        ""
     }
 }
 

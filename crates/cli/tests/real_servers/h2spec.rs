@@ -22,9 +22,10 @@ const ARGUMENTS: &str = "--http2 -t1 -c1 -m2 -n2 -d1500ms -T1s -q";
 fn program() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
     let program = target.expect("it has a parent").join("readers/h2specd");
-    let found = match program.is_file() {
-        true => Ok(program),
-        false => Err("not built; `make h2specd` builds it with Go"),
+    let found = if program.is_file() {
+        Ok(program)
+    } else {
+        Err("not built; `make h2specd` builds it with Go")
     };
     require_ok("h2specd", found)
 }

@@ -441,9 +441,10 @@ fn http2_with_reloads_in_the_middle_of_a_run() {
             for reload in 1..=3 {
                 eventually(|| {
                     let logged = completed(&nginx.place.read("access.log"), "/return");
-                    match logged > answered + reload * 1000 {
-                        true => Ok(()),
-                        false => Err(format!("{logged} requests")),
+                    if logged > answered + reload * 1000 {
+                        Ok(())
+                    } else {
+                        Err(format!("{logged} requests"))
                     }
                 });
                 nginx.daemon.signal("HUP");

@@ -237,12 +237,13 @@ fn a_collector_of_opentelemetry_takes_metrics_and_events() {
     // It writes after it has answered.
     let lines: Vec<Value> = eventually(|| {
         let text = fs::read_to_string(folder.join("out.jsonl")).unwrap_or_default();
-        match text.contains("wrkbench.run.verdict") {
-            true => Ok(text
+        if text.contains("wrkbench.run.verdict") {
+            Ok(text
                 .lines()
                 .filter_map(|it| serde_json::from_str(it).ok())
-                .collect()),
-            false => Err("no verdict yet".to_owned()),
+                .collect())
+        } else {
+            Err("no verdict yet".to_owned())
         }
     });
     let recording = &result.recording;

@@ -49,9 +49,10 @@ impl Redirection {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&reader, fcntl_getfl(&reader)? | OFlags::NONBLOCK)?;
         let is_shown = io::stdout().is_terminal();
-        let stdout = match is_shown {
-            true => Some(io::stdout().as_fd().try_clone_to_owned()?),
-            false => None,
+        let stdout = if is_shown {
+            Some(io::stdout().as_fd().try_clone_to_owned()?)
+        } else {
+            None
         };
         let stderr = io::stderr().as_fd().try_clone_to_owned()?;
         if is_shown {

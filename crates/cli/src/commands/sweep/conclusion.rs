@@ -100,9 +100,10 @@ fn searched(
         is_missed |= end == Some(SearchEnd::Undecided);
         is_missed |= limits.is_check && end != Some(SearchEnd::Carried);
     }
-    Ok(match is_missed {
-        true => ExitCode::from(EXIT_CRITERIA),
-        false => ExitCode::SUCCESS,
+    Ok(if is_missed {
+        ExitCode::from(EXIT_CRITERIA)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -146,12 +147,13 @@ fn compared(
                 tell(program, format_args!("no conclusions: {error}"));
             }
             let is_measured = observations.iter().any(|run| run.failure.is_none());
-            return match is_measured {
-                true => ::report::comparison::render_one_cell(observations, output)
+            return if is_measured {
+                ::report::comparison::render_one_cell(observations, output)
                     .context(UNWRITTEN)
                     .and_then(|()| more(folder, limits, output, program))
-                    .map(|()| ExitCode::SUCCESS),
-                false => Ok(ExitCode::SUCCESS),
+                    .map(|()| ExitCode::SUCCESS)
+            } else {
+                Ok(ExitCode::SUCCESS)
             };
         }
     };
