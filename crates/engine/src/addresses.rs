@@ -204,9 +204,10 @@ impl WorkerAddresses {
 
     /// The labels under which requests are counted, by number. Empty if they are not.
     pub(crate) fn labels(&self) -> impl Iterator<Item = String> {
-        let counted = match self.book.0.is_counted {
-            true => self.lists.known.len(),
-            false => 0,
+        let counted = if self.book.0.is_counted {
+            self.lists.known.len()
+        } else {
+            0
         };
         let own = &self.lists.known[..counted.min(MAX_LABELS - 1)];
         let labels = own.iter().map(|address| match address {

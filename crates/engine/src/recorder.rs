@@ -347,9 +347,10 @@ impl Recorder {
         let service_ns = response.completed_ns.saturating_sub(response.sent_ns);
         let is_delayed = response.own_ns >= Attribution::MIN_NS;
         if response.first_byte_ns == response.completed_ns {
-            match is_delayed && !self.open {
-                true => self.current.late.record(service_ns),
-                false => self.current.whole.record(service_ns),
+            if is_delayed && !self.open {
+                self.current.late.record(service_ns)
+            } else {
+                self.current.whole.record(service_ns)
             }
         } else {
             self.current.split.record(service_ns);
@@ -728,9 +729,10 @@ impl Recorder {
     /// What happened since the last report, without what only the worker knows. `None` without an
     /// observer. Responses of an interval that is not closed yet are part of the next report.
     pub(crate) fn report(&mut self, now_ns: u64) -> Option<ProgressReport> {
-        let stage = match self.measures(now_ns) {
-            true => Stage::Measuring,
-            false => Stage::WarmingUp,
+        let stage = if self.measures(now_ns) {
+            Stage::Measuring
+        } else {
+            Stage::WarmingUp
         };
         let in_flight = self.outstanding();
         let Recording {

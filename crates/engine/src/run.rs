@@ -599,9 +599,10 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
         },
         recorded_gap_ns: None,
         timeout_ns: nanoseconds(plan.time_limit()),
-        requests: match plan.pacing.is_open() {
-            true => fleet.map_or(plan.stop.requests, |fleet| fleet.requests),
-            false => plan.stop.requests.map(share),
+        requests: if plan.pacing.is_open() {
+            fleet.map_or(plan.stop.requests, |fleet| fleet.requests)
+        } else {
+            plan.stop.requests.map(share)
         },
         seed: u64::from(worker_base) + index as u64,
         worker_base,

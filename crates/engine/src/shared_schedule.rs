@@ -389,9 +389,10 @@ impl ScheduleShare {
         self.shows_free = has_free;
         self.own().has_free.store(has_free, SeqCst);
         crossing_point();
-        match has_free {
-            true => self.shared.with_free.0.fetch_add(1, SeqCst),
-            false => self.shared.with_free.0.fetch_sub(1, SeqCst),
+        if has_free {
+            self.shared.with_free.0.fetch_add(1, SeqCst)
+        } else {
+            self.shared.with_free.0.fetch_sub(1, SeqCst)
         };
         has_free
     }
@@ -416,9 +417,10 @@ impl ScheduleShare {
             let following_ns = self.own().lock().following_due_ns();
             // If the second request is overdue too, there is no need to wake up for it: its time
             // has passed.
-            let until_ns = match following_ns > now_ns {
-                true => following_ns,
-                false => NEVER,
+            let until_ns = if following_ns > now_ns {
+                following_ns
+            } else {
+                NEVER
             };
             crossing_point();
             self.own().sleeps_until_ns.store(until_ns, SeqCst);

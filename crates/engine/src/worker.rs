@@ -323,9 +323,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recorder: None,
             share,
             response_poll: ResponsePoll::new(settings.response_poll_max_ns()),
-            budget: match settings.plan.pacing.is_open() {
-                true => u64::MAX,
-                false => settings.requests.unwrap_or(u64::MAX),
+            budget: if settings.plan.pacing.is_open() {
+                u64::MAX
+            } else {
+                settings.requests.unwrap_or(u64::MAX)
             },
             stall: StallDetector::new(0, 0),
             slept_until_ns: None,
@@ -525,12 +526,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.note_streams_end(state);
         }
         if now_ns >= self.times.end_ns {
-            return match self.begin_drain(now_ns) {
-                true => self.drain_turn(now_ns, state),
-                false => {
-                    self.note_left();
-                    Ok(None)
-                }
+            return if self.begin_drain(now_ns) {
+                self.drain_turn(now_ns, state)
+            } else {
+                self.note_left();
+                Ok(None)
             };
         }
         if let Some(share) = &mut self.share {
@@ -564,9 +564,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.pool.outstanding == 0 {
             self.io.poll_until(0);
         }
-        let (until_ns, is_exact) = match opens_more {
-            true => (now_ns, true),
-            false => self.next_deadline_ns(now_ns),
+        let (until_ns, is_exact) = if opens_more {
+            (now_ns, true)
+        } else {
+            self.next_deadline_ns(now_ns)
         };
         self.waits_roughly = !is_exact;
         // A wait with an expired deadline only polls.
@@ -735,9 +736,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), StopReason> {
-        let waited = match self.waits_roughly {
-            true => self.io.wait_roughly(until_ns),
-            false => self.io.wait(Some(until_ns)),
+        let waited = if self.waits_roughly {
+            self.io.wait_roughly(until_ns)
+        } else {
+            self.io.wait(Some(until_ns))
         };
         waited.map_err(|error| StopReason::Failed(format!("the event loop failed: {error}")))?;
         self.note_submitted();

@@ -67,9 +67,10 @@ impl Progress {
             bytes => usize::from(bytes),
         };
         let segments = (SEND_BYTES_MAX / segment_bytes).min(SEGMENTS_MAX);
-        let together = match offload && self.refused_at.is_none() {
-            true => rest.min(segment_bytes * segments.max(1)),
-            false => rest.min(segment_bytes),
+        let together = if offload && self.refused_at.is_none() {
+            rest.min(segment_bytes * segments.max(1))
+        } else {
+            rest.min(segment_bytes)
         };
         self.end = self.done + together;
         self.is_segmented = together > segment_bytes;

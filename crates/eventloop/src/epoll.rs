@@ -626,9 +626,10 @@ impl Epoll {
             Expected::Anything | Expected::Rest => room,
         };
         let buffer = &mut self.buffer[..asked];
-        let (received, control_bytes) = match socket.timestamped {
-            false => (socket::receive(fd, buffer), 0),
-            true => socket::receive_with_control(fd, buffer, &mut self.control),
+        let (received, control_bytes) = if !socket.timestamped {
+            (socket::receive(fd, buffer), 0)
+        } else {
+            socket::receive_with_control(fd, buffer, &mut self.control)
         };
         (received, asked, control_bytes)
     }
@@ -638,9 +639,10 @@ impl Epoll {
     fn read_discarding(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
         let socket = &mut self.sockets[index as usize];
         let asked = socket::discard_length(socket.discard_bytes);
-        let (received, control_bytes) = match socket.timestamped {
-            false => (socket::discard(fd, asked), 0),
-            true => socket::discard_with_control(fd, asked, &mut self.control),
+        let (received, control_bytes) = if !socket.timestamped {
+            (socket::discard(fd, asked), 0)
+        } else {
+            socket::discard_with_control(fd, asked, &mut self.control)
         };
         (received, asked, control_bytes)
     }

@@ -591,9 +591,10 @@ impl<P: Peer> World<P> {
         }
         while !rest.is_empty() {
             let longest = rest.len().min(self.options.segment_bytes);
-            let length = match self.options.random_cuts {
-                true => 1 + self.random.below(longest as u64) as usize,
-                false => longest,
+            let length = if self.options.random_cuts {
+                1 + self.random.below(longest as u64) as usize
+            } else {
+                longest
             };
             let (piece, tail) = rest.split_at(length);
             self.complete(connection, SocketEvent::Received(length), piece.to_vec());

@@ -61,9 +61,10 @@ impl SleepMargin {
     pub(crate) fn note_wakeup(&mut self, sleep_until_ns: u64, woke_ns: u64) {
         let step_ns = self.step_ns();
         let was_later = woke_ns.saturating_sub(sleep_until_ns) > self.lateness_ns;
-        self.lateness_ns = match was_later {
-            true => self.lateness_ns + RISES_PER_FALL * step_ns,
-            false => self.lateness_ns.saturating_sub(step_ns),
+        self.lateness_ns = if was_later {
+            self.lateness_ns + RISES_PER_FALL * step_ns
+        } else {
+            self.lateness_ns.saturating_sub(step_ns)
         }
         .min(self.max_ns);
     }
@@ -132,9 +133,10 @@ mod tests {
         let wait_ns = 50_000;
         for _ in 0..5_000 {
             let sleep_until_ns = margin.sleep_until_ns(SECOND_NS);
-            match sleep_until_ns > SECOND_NS - wait_ns {
-                true => margin.note_wakeup(sleep_until_ns, sleep_until_ns + 20_000),
-                false => margin.note_no_sleep(),
+            if sleep_until_ns > SECOND_NS - wait_ns {
+                margin.note_wakeup(sleep_until_ns, sleep_until_ns + 20_000)
+            } else {
+                margin.note_no_sleep()
             }
         }
         assert!(

@@ -80,10 +80,11 @@ impl Timestamps {
         let offset_ns = clock::realtime_offset_ns(at_ns)?;
         let before_ns = self.offset_ns.replace(offset_ns);
         let was_set = before_ns.is_none_or(|before| before.abs_diff(offset_ns) > STEP_NS);
-        match was_set {
-            // The timestamp may be from before or after the clock was set.
-            true => None,
-            false => delay_ns(timestamp_ns, offset_ns, at_ns),
+        // When the clock was set, the timestamp may be from before or after that.
+        if was_set {
+            None
+        } else {
+            delay_ns(timestamp_ns, offset_ns, at_ns)
         }
     }
 }

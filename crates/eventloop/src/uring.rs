@@ -562,9 +562,10 @@ impl Uring {
         } else {
             Armed::Once
         };
-        let entry = match discards {
-            true => entry,
-            false => entry.flags(Flags::BUFFER_SELECT),
+        let entry = if discards {
+            entry
+        } else {
+            entry.flags(Flags::BUFFER_SELECT)
         };
         self.push_counted(token, op, entry);
         // It follows all sends of its submission, so what it brings is newer than they are.

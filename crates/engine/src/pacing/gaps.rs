@@ -80,10 +80,11 @@ impl GammaGaps {
     /// A gap of a small shape may be 0, because a float has nothing between 0 and 10^-324.
     fn draw(&mut self) -> f64 {
         let sample = self.sampler.sample(&mut self.random) / self.shape;
-        match self.shape < 1.0 {
+        if self.shape < 1.0 {
             // Section 6 of the paper. 1 - [0, 1) is never 0.
-            true => sample * (1.0 - self.random.f64()).powf(1.0 / self.shape),
-            false => sample,
+            sample * (1.0 - self.random.f64()).powf(1.0 / self.shape)
+        } else {
+            sample
         }
     }
 }

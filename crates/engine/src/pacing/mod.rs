@@ -249,9 +249,10 @@ impl Pacer {
                 }
             }
         }
-        self.next_due_ns = match self.number < self.end_number {
-            true => self.due_ns(self.position),
-            false => u64::MAX,
+        self.next_due_ns = if self.number < self.end_number {
+            self.due_ns(self.position)
+        } else {
+            u64::MAX
         };
     }
 
@@ -384,9 +385,10 @@ mod tests {
             let mut found = Vec::new();
             for worker in 0..workers {
                 let due_ns = Arc::clone(&due_ns);
-                let part = match is_fleet {
-                    true => of_fleet(&log, worker, workers),
-                    false => of_machine(worker, workers),
+                let part = if is_fleet {
+                    of_fleet(&log, worker, workers)
+                } else {
+                    of_machine(worker, workers)
                 };
                 let mut pacer = Pacer::recorded(due_ns, part, window);
                 while pacer.next_due_ns() != u64::MAX {

@@ -49,9 +49,10 @@ impl Part {
     pub(crate) fn of_fleet(pacing: &Pacing, lanes: Lanes) -> Self {
         let dealing = match pacing {
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
-                match arrivals.is_random() {
-                    false => Dealing::InTurn,
-                    true => Dealing::AtRandom { seed: *seed },
+                if !arrivals.is_random() {
+                    Dealing::InTurn
+                } else {
+                    Dealing::AtRandom { seed: *seed }
                 }
             }
             // The requests of a log arrive at random as well. Their times need no seed.

@@ -35,9 +35,10 @@ impl Recorder {
     pub(crate) fn events(&mut self, events: &ArrivedEvents, at_ns: u64) {
         let is_measured = self.measures(events.due_ns);
         let is_in_window = self.is_in_window(at_ns);
-        let from_ns = match self.open {
-            true => events.due_ns,
-            false => events.sent_ns,
+        let from_ns = if self.open {
+            events.due_ns
+        } else {
+            events.sent_ns
         };
         let Some(recording) = &mut self.recording.parts.events else {
             return;
@@ -80,9 +81,10 @@ impl Recorder {
     pub(crate) fn tokens(&mut self, tokens: &ArrivedTokens, at_ns: u64) {
         let is_measured = self.measures(tokens.due_ns);
         let is_in_window = self.is_in_window(at_ns);
-        let from_ns = match self.open {
-            true => tokens.due_ns,
-            false => tokens.sent_ns,
+        let from_ns = if self.open {
+            tokens.due_ns
+        } else {
+            tokens.sent_ns
         };
         let Some(recording) = &mut self.recording.parts.llm else {
             return;
@@ -280,9 +282,10 @@ impl Recorder {
             let (from_ns, tokens) = exchange.map_or_else(Default::default, |(it, tokens)| {
                 (if self.open { it.due_ns } else { it.sent_ns }, *tokens)
             });
-            match limits.are_missed(from_ns, age_ns, &tokens) {
-                true => counted.bad += requests,
-                false => counted.undecided += requests,
+            if limits.are_missed(from_ns, age_ns, &tokens) {
+                counted.bad += requests
+            } else {
+                counted.undecided += requests
             }
         }
     }

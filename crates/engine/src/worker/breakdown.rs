@@ -149,9 +149,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let mut request = self.request_of(key, ended);
         let known = &mut breakdown.paths[key as usize];
-        request.path = match request.latency_ns() >= breakdown.asked_from_ns {
-            true => self.path(key, known),
-            false => self.known_path(key, known),
+        request.path = if request.latency_ns() >= breakdown.asked_from_ns {
+            self.path(key, known)
+        } else {
+            self.known_path(key, known)
         };
         if let Some(recording) = self.recorder().breakdown() {
             if let Some(response) = response {

@@ -532,9 +532,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             has_cancelled = true;
         }
-        match has_cancelled {
-            true => self.go_on(key, now_ns),
-            false => Ok(()),
+        if has_cancelled {
+            self.go_on(key, now_ns)
+        } else {
+            Ok(())
         }
     }
 

@@ -59,9 +59,10 @@ impl Refills {
         }
         let wait_ns = service_ns / WAIT_DIVISOR;
         let reads_took_ns = at_ns.saturating_sub(self.reads_ns[QUICK_READS - 1]);
-        let due_ns = match reads_took_ns <= QUICK_WAITS * wait_ns {
-            true => at_ns.saturating_add(wait_ns),
-            false => at_ns,
+        let due_ns = if reads_took_ns <= QUICK_WAITS * wait_ns {
+            at_ns.saturating_add(wait_ns)
+        } else {
+            at_ns
         };
         self.due_ns = self.due_ns.min(due_ns);
     }

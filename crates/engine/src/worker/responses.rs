@@ -457,9 +457,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.pool.connections[key as usize];
         let id = exchange;
         let tokens = connection.exchanges.take_tokens(id);
-        let trace = match self.writes_text {
-            true => connection.exchanges.take_trace(id),
-            false => 0,
+        let trace = if self.writes_text {
+            connection.exchanges.take_trace(id)
+        } else {
+            0
         };
         let Some(mut exchange) = connection.exchanges.answer(id) else {
             return Ok(());

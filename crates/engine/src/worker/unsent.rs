@@ -207,10 +207,11 @@ fn stopped_ns(
 ) -> u64 {
     let overdue = in_flight.filter(|it| it.answered_ns.is_none());
     let first_ns = overdue.map(|it| it.sent_ns).min().unwrap_or(u64::MAX);
-    match last_arrival_ns > first_ns.saturating_add(times.unusual_ns) {
+    if last_arrival_ns > first_ns.saturating_add(times.unusual_ns) {
         // Single requests wait.
-        true => u64::MAX,
-        false => first_ns.saturating_add(times.usual_ns),
+        u64::MAX
+    } else {
+        first_ns.saturating_add(times.usual_ns)
     }
 }
 

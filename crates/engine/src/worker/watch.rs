@@ -197,9 +197,10 @@ impl Look {
     fn take(&mut self) -> u64 {
         let index = self.taken;
         self.taken += 1;
-        match self.is_late {
-            true => self.arrived_ns(index),
-            false => self.latest_ns,
+        if self.is_late {
+            self.arrived_ns(index)
+        } else {
+            self.latest_ns
         }
     }
 
@@ -508,9 +509,10 @@ impl Watch {
     /// The earliest time at which bytes that have not been read when the run ends at `ended_ns` may
     /// have arrived.
     pub(super) fn unread_since_ns(&self, ended_ns: u64) -> u64 {
-        match self.waits {
-            true => self.until_ns.min(ended_ns),
-            false => self.since_ns.min(ended_ns),
+        if self.waits {
+            self.until_ns.min(ended_ns)
+        } else {
+            self.since_ns.min(ended_ns)
         }
     }
 

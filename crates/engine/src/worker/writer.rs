@@ -199,9 +199,10 @@ impl<S: Session> RequestWriter<S> {
                 None => prepare_all::<S>(session_shared, &set.sample(request), &mut prepared)?,
             }
         }
-        let shared = match S::TRANSPARENT {
-            true => io.share(Arc::clone(set.bytes())),
-            false => SharedBytes(0),
+        let shared = if S::TRANSPARENT {
+            io.share(Arc::clone(set.bytes()))
+        } else {
+            SharedBytes(0)
         };
         Ok(Self {
             batches: Batches::FromFile(Box::new(FileRequests {
@@ -325,12 +326,13 @@ impl<S: Session> RequestWriter<S> {
             prepared: &fixed.prepared[..batches * fixed.batch_requests as usize],
         };
         let started = sending.start(requests, at_ns, &mut buffer);
-        let payload = match S::TRANSPARENT {
-            true => Payload::Shared {
+        let payload = if S::TRANSPARENT {
+            Payload::Shared {
                 bytes: fixed.shared,
                 range,
-            },
-            false => Payload::Owned(buffer),
+            }
+        } else {
+            Payload::Owned(buffer)
         };
         sending.send(payload, requests.prepared.len(), started, at_ns)
     }
@@ -404,9 +406,10 @@ impl<S: Session> RequestWriter<S> {
             prepared?;
             self.prepared_text.extend_from_slice(text);
         }
-        match S::SENDS_TEXT || self.prepared.len() == batches as usize {
-            true => Ok(()),
-            false => Err(ONE_AT_A_TIME.to_owned()),
+        if S::SENDS_TEXT || self.prepared.len() == batches as usize {
+            Ok(())
+        } else {
+            Err(ONE_AT_A_TIME.to_owned())
         }
     }
 
@@ -547,9 +550,10 @@ impl<P> FileRequests<P> {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         self.renderer.render(request, chosen.client, now, &mut text);
-        let started = match S::SENDS_TEXT {
-            true => self.start(chosen, &text, sending, at_ns, output),
-            false => self.start_rendered(chosen, &text, sending, at_ns, output),
+        let started = if S::SENDS_TEXT {
+            self.start(chosen, &text, sending, at_ns, output)
+        } else {
+            self.start_rendered(chosen, &text, sending, at_ns, output)
         };
         self.text = text;
         started
@@ -581,9 +585,10 @@ impl<P> FileRequests<P> {
 /// The buffer for what a session appends when an exchange starts, which may be nothing.
 #[inline]
 fn output_buffer<S: Session>(spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
-    match S::TRANSPARENT || S::TRANSPORT == Transport::Datagrams {
-        true => Vec::new(),
-        false => spare.pop().unwrap_or_default(),
+    if S::TRANSPARENT || S::TRANSPORT == Transport::Datagrams {
+        Vec::new()
+    } else {
+        spare.pop().unwrap_or_default()
     }
 }
 

@@ -28,9 +28,10 @@ fn pauses() -> [(&'static str, Vec<(u64, u64)>); 6] {
 fn server(mean_ns: f64, is_random: bool, stall_ns: (u64, u64)) -> HttpPeer {
     let mut random = Rng::with_seed(3);
     HttpPeer::new(move |request| {
-        let service_ns = match is_random {
-            true => exponential_ns(&mut random, mean_ns),
-            false => mean_ns as u64,
+        let service_ns = if is_random {
+            exponential_ns(&mut random, mean_ns)
+        } else {
+            mean_ns as u64
         };
         let stalled = (stall_ns.0..stall_ns.1).contains(&request.arrived_ns);
         let waits_ns = if stalled {

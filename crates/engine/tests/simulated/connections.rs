@@ -139,9 +139,12 @@ fn a_batch_of_several_requests_is_answered_one_by_one() {
     use engine::source::Fixed;
     let head = b"HEAD / HTTP/1.1\r\nHost: simulated\r\n\r\n";
     let batch = [GET, head, GET].concat();
-    let peer = HttpPeer::new(|request| match request.bytes.starts_with(b"HEAD") {
-        true => Reply::after(MS, "HTTP/1.1 204 No\r\nContent-Length: 1000\r\n\r\n"),
-        false => Reply::after(2 * MS, OK),
+    let peer = HttpPeer::new(|request| {
+        if request.bytes.starts_with(b"HEAD") {
+            Reply::after(MS, "HTTP/1.1 204 No\r\nContent-Length: 1000\r\n\r\n")
+        } else {
+            Reply::after(2 * MS, OK)
+        }
     });
     let run = Simulation::new().source(Fixed::new(batch)).run(peer);
     run.assert_only_errors(&[]);

@@ -219,9 +219,10 @@ fn a_stream_without_the_usual_end_marker_is_not_good_if_another_one_has_it() {
             dialect: None,
         });
         let run = simulation.run(HttpPeer::new(move |request| {
-            match with_marker(request.number) {
-                true => stream(&chunk("[DONE]")),
-                false => stream(""),
+            if with_marker(request.number) {
+                stream(&chunk("[DONE]"))
+            } else {
+                stream("")
             }
         }));
         let good = run.recording.good_requests().expect("they are judged");

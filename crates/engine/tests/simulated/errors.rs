@@ -143,11 +143,13 @@ fn a_connection_that_is_never_established_times_out_and_is_retried() {
 
 #[test]
 fn refused_connections_back_off_and_recover() {
-    let peer =
-        HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|_, now_ns| match now_ns < S / 2 {
-            true => ConnectReaction::refuse(),
-            false => ConnectReaction::Accept { after_ns: 0 },
-        });
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|_, now_ns| {
+        if now_ns < S / 2 {
+            ConnectReaction::refuse()
+        } else {
+            ConnectReaction::Accept { after_ns: 0 }
+        }
+    });
     let run = Simulation::new().connections(10).lasting(2 * S).run(peer);
     let (refused, exchanges) = run.errors(ErrorKind::Refused);
     assert_eq!(exchanges, 0, "no request was lost, as none was sent");

@@ -210,9 +210,10 @@ pub(crate) fn check(bytes: &[u8]) {
         has_streams,
         streams: BTreeMap::new(),
     };
-    let (ended, peer_log) = match has_streams {
-        true => simulation.run_multiplexed(in_flight, peer),
-        false => simulation.run_with(peer),
+    let (ended, peer_log) = if has_streams {
+        simulation.run_multiplexed(in_flight, peer)
+    } else {
+        simulation.run_with(peer)
     };
     check_counts(&ended);
     check_attempts(&ended, &peer_log, u64::from(connections), is_open);
@@ -244,9 +245,10 @@ fn check_attempts(ended: &WorkerResult, peer_log: &PeerLog, connections: u64, is
     let is_attempt = |what: &PeerEvent| matches!(what, PeerEvent::Attempted(_));
     let attempts = entries.iter().filter(|it| is_attempt(&it.what)).count() as u64;
     let counters = &ended.recording.counters;
-    let probes = match is_open {
-        true => counters.sent + DURATION_NS / (2 * MS),
-        false => DURATION_NS / S,
+    let probes = if is_open {
+        counters.sent + DURATION_NS / (2 * MS)
+    } else {
+        DURATION_NS / S
     };
     let most = (connections + counters.answered) * SHORT_PAUSES + connections * probes;
     assert!(

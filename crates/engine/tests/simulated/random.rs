@@ -94,9 +94,12 @@ fn run(case: &Case) -> Run {
     let acts = case.acts.clone();
     let every = case.refused_every;
     let peer = HttpPeer::new(move |request| reply(&acts[request.number as usize % acts.len()]))
-        .admitting(move |number, _| match every > 0 && number % every == 0 {
-            true => ConnectReaction::refuse(),
-            false => ConnectReaction::Accept { after_ns: 0 },
+        .admitting(move |number, _| {
+            if every > 0 && number % every == 0 {
+                ConnectReaction::refuse()
+            } else {
+                ConnectReaction::Accept { after_ns: 0 }
+            }
         });
     let seed = case.conditions.seed;
     let simulation = case.conditions.simulation(match seed % 4 {

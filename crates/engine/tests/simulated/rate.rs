@@ -445,13 +445,19 @@ fn requests_in_flight_are_integrated_over_the_window() {
 /// A server that is down from 1 s to 2 s: it resets every connection and refuses new ones.
 fn down_for_a_second() -> HttpPeer {
     let down = |at_ns: u64| (S..2 * S).contains(&at_ns);
-    HttpPeer::new(move |request| match down(request.arrived_ns) {
-        true => Reply::silence().then_reset(0),
-        false => Reply::after(MS, OK),
+    HttpPeer::new(move |request| {
+        if down(request.arrived_ns) {
+            Reply::silence().then_reset(0)
+        } else {
+            Reply::after(MS, OK)
+        }
     })
-    .admitting(move |_, now_ns| match down(now_ns) {
-        true => ConnectReaction::refuse(),
-        false => ConnectReaction::Accept { after_ns: 0 },
+    .admitting(move |_, now_ns| {
+        if down(now_ns) {
+            ConnectReaction::refuse()
+        } else {
+            ConnectReaction::Accept { after_ns: 0 }
+        }
     })
 }
 
@@ -494,9 +500,12 @@ fn an_outage_of_one_second_causes_no_response_times_far_beyond_that() {
 fn a_server_that_closes_every_connection_is_not_flooded() {
     // From the second second on, it closes its connections, and closes new ones as soon as they are
     // established.
-    let peer = HttpPeer::new(|request| match request.arrived_ns < S {
-        true => Reply::after(MS, OK).then_close(0),
-        false => Reply::silence().then_close(0),
+    let peer = HttpPeer::new(|request| {
+        if request.arrived_ns < S {
+            Reply::after(MS, OK).then_close(0)
+        } else {
+            Reply::silence().then_close(0)
+        }
     })
     .closing_idle_after(0);
     let run = Simulation::new()

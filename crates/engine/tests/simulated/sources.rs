@@ -214,9 +214,10 @@ fn repeated_and_changed_batches_are_answered_alike() {
     };
     let peer = HttpPeer::new(|request| {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
-        match request.bytes.starts_with(b"HEAD") {
-            true => Reply::after(MS, head),
-            false => Reply::after(MS, format!("{head}ok")),
+        if request.bytes.starts_with(b"HEAD") {
+            Reply::after(MS, head)
+        } else {
+            Reply::after(MS, format!("{head}ok"))
         }
     });
     let run = Simulation::new().source(source).requests(120).run(peer);

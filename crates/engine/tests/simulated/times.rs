@@ -96,9 +96,10 @@ fn a_stall_in_a_closed_loop_is_seen_once_per_connection() {
     // requests meanwhile, so the stall is seen by as many requests as there are connections.
     let stall = S..2 * S;
     let peer = HttpPeer::new(move |request| {
-        let waits_ns = match stall.contains(&request.arrived_ns) {
-            true => stall.end - request.arrived_ns,
-            false => 0,
+        let waits_ns = if stall.contains(&request.arrived_ns) {
+            stall.end - request.arrived_ns
+        } else {
+            0
         };
         Reply::after(waits_ns + 2 * MS, OK)
     });

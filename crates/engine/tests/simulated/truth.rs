@@ -62,9 +62,10 @@ fn gaps_s(served: &[Served]) -> Vec<f64> {
 fn stalled() -> Run {
     let stall = 3 * S..5 * S;
     let peer = HttpPeer::new(move |request| {
-        let waits_ns = match stall.contains(&request.arrived_ns) {
-            true => stall.end - request.arrived_ns,
-            false => 0,
+        let waits_ns = if stall.contains(&request.arrived_ns) {
+            stall.end - request.arrived_ns
+        } else {
+            0
         };
         Reply::after(waits_ns + 200 * US, OK)
     });
@@ -277,9 +278,12 @@ fn the_number_in_flight_is_the_rate_times_the_time() {
 #[test]
 fn hanging_requests_are_counted_once_with_their_waiting_time() {
     let mut random = Rng::with_seed(9);
-    let peer = HttpPeer::new(move |_| match random.f64() < 0.01 {
-        true => Reply::silence(),
-        false => Reply::after(MS, OK),
+    let peer = HttpPeer::new(move |_| {
+        if random.f64() < 0.01 {
+            Reply::silence()
+        } else {
+            Reply::after(MS, OK)
+        }
     });
     let run = Simulation::new()
         .connections(50)

@@ -11,9 +11,12 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Warming Up\r\nContent-Length: 0\r\n\r\n";
 #[test]
 fn requests_of_the_warm_up_are_in_no_latency_status_or_count_of_requests() {
     // Another status and another delay, so that one request too many would be noticed.
-    let peer = HttpPeer::new(|request| match request.arrived_ns < 500 * MS {
-        true => Reply::after(30 * MS, BUSY),
-        false => Reply::after(2 * MS, OK),
+    let peer = HttpPeer::new(|request| {
+        if request.arrived_ns < 500 * MS {
+            Reply::after(30 * MS, BUSY)
+        } else {
+            Reply::after(2 * MS, OK)
+        }
     });
     let run = Simulation::new().warmed_up(500 * MS).run(peer);
     // The request of 480 ms is answered at 510 ms, within the window: part of the rate.
@@ -100,9 +103,12 @@ fn bytes_of_responses_of_the_warm_up_that_are_cut_off_in_the_window_are_counted(
 
 #[test]
 fn errors_of_the_warm_up_are_not_counted() {
-    let peer = HttpPeer::new(|request| match request.arrived_ns < 500 * MS {
-        true => Reply::silence().then_reset(10 * MS),
-        false => Reply::after(MS, OK),
+    let peer = HttpPeer::new(|request| {
+        if request.arrived_ns < 500 * MS {
+            Reply::silence().then_reset(10 * MS)
+        } else {
+            Reply::after(MS, OK)
+        }
     });
     let run = Simulation::new()
         .connections(3)
@@ -211,9 +217,12 @@ fn a_number_of_requests_is_counted_from_the_end_of_the_warm_up() {
 
 #[test]
 fn a_run_with_a_number_of_requests_gives_up_when_the_server_has_died() {
-    let peer = HttpPeer::new(|request| match request.number < 10 {
-        true => Reply::after(MS, OK),
-        false => Reply::silence(),
+    let peer = HttpPeer::new(|request| {
+        if request.number < 10 {
+            Reply::after(MS, OK)
+        } else {
+            Reply::silence()
+        }
     });
     let run = Simulation::new()
         .connections(2)
@@ -315,9 +324,12 @@ fn a_run_with_a_number_of_requests_waits_for_each_response_until_its_timeout() {
 #[test]
 fn a_run_with_a_number_of_requests_gives_up_on_a_server_that_no_longer_responds() {
     // Each request is given its timeout, including those sent just before the run gives up.
-    let peer = HttpPeer::new(|request| match request.arrived_ns < S {
-        true => Reply::after(10 * MS, OK),
-        false => Reply::silence(),
+    let peer = HttpPeer::new(|request| {
+        if request.arrived_ns < S {
+            Reply::after(10 * MS, OK)
+        } else {
+            Reply::silence()
+        }
     });
     let run = Simulation::new()
         .connections(4)
@@ -338,13 +350,19 @@ fn a_run_with_a_number_of_requests_gives_up_on_a_server_that_no_longer_responds(
 fn a_run_with_a_number_of_requests_gives_up_on_a_server_that_is_gone() {
     for rate in [None, Some(100.0)] {
         for timeout_ns in [2 * S, 600 * S] {
-            let peer = HttpPeer::new(|request| match request.arrived_ns < S {
-                true => Reply::after(10 * MS, OK),
-                false => Reply::silence().then_reset(0),
+            let peer = HttpPeer::new(|request| {
+                if request.arrived_ns < S {
+                    Reply::after(10 * MS, OK)
+                } else {
+                    Reply::silence().then_reset(0)
+                }
             })
-            .admitting(|_, now_ns| match now_ns < S {
-                true => ConnectReaction::Accept { after_ns: 0 },
-                false => ConnectReaction::refuse(),
+            .admitting(|_, now_ns| {
+                if now_ns < S {
+                    ConnectReaction::Accept { after_ns: 0 }
+                } else {
+                    ConnectReaction::refuse()
+                }
             });
             let simulation = Simulation::new()
                 .threads(2)

@@ -179,9 +179,10 @@ fn a_peer_that_answers_itself_makes_the_wait_fail() {
 fn answers_due_during_a_stall_of_the_server_leave_at_its_end() {
     let stall = S..2 * S;
     let peer = Scripted::new(move |_, asked_ns| {
-        let waits_ns = match stall.contains(&asked_ns) {
-            true => stall.end - asked_ns,
-            false => 0,
+        let waits_ns = if stall.contains(&asked_ns) {
+            stall.end - asked_ns
+        } else {
+            0
         };
         Some((waits_ns + 2 * MS, "x".to_owned()))
     });
@@ -227,9 +228,12 @@ fn answers_keep_the_order_of_their_questions() {
 
 #[test]
 fn a_peer_can_refuse_connections_for_a_while() {
-    let peer = Scripted::silent().admitting(|now_ns| match now_ns < S / 2 {
-        true => ConnectReaction::refuse(),
-        false => ConnectReaction::Accept { after_ns: MS },
+    let peer = Scripted::silent().admitting(|now_ns| {
+        if now_ns < S / 2 {
+            ConnectReaction::refuse()
+        } else {
+            ConnectReaction::Accept { after_ns: MS }
+        }
     });
     let mut sim = Sim::new(SimOptions::default(), peer);
     connect(&mut sim, 1);

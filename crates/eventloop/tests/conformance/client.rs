@@ -298,12 +298,11 @@ impl<L: EventLoop> Client<L> {
         if segment.is_some() {
             socket.drops = drops;
         }
-        match socket.is_datagram {
-            true => socket.take_datagrams(token, event, bytes, segment),
-            false => {
-                assert_eq!(segment, None, "{token:?} is a stream");
-                socket.take(token, event, bytes);
-            }
+        if socket.is_datagram {
+            socket.take_datagrams(token, event, bytes, segment)
+        } else {
+            assert_eq!(segment, None, "{token:?} is a stream");
+            socket.take(token, event, bytes);
         }
         let now_unwanted = socket
             .unwanted

@@ -42,9 +42,10 @@ impl Batch {
     }
 
     pub(crate) fn datagrams(&self) -> Vec<Vec<u8>> {
-        match self.bytes.is_empty() {
-            true => vec![Vec::new()],
-            false => self.bytes.chunks(self.segment).map(Into::into).collect(),
+        if self.bytes.is_empty() {
+            vec![Vec::new()]
+        } else {
+            self.bytes.chunks(self.segment).map(Into::into).collect()
         }
     }
 }
@@ -114,9 +115,10 @@ impl DatagramPeer {
 
     /// The same kind of peer at another port, at which nobody receives before [`Self::listen`].
     pub(crate) fn into_deserted(mut self, host: IpAddr) -> Self {
-        self.answerer = match self.is_simulated {
-            true => self.answerer,
-            false => Answerer::new(self.answerer.answer),
+        self.answerer = if self.is_simulated {
+            self.answerer
+        } else {
+            Answerer::new(self.answerer.answer)
         };
         self.answerer.is_listening.store(false, Ordering::SeqCst);
         if !self.is_simulated {
@@ -169,9 +171,10 @@ impl DatagramPeer {
 
 /// Sends datagrams in one call.
 fn send(socket: &UdpSocket, batch: &Batch, to: SocketAddr) {
-    let segment: libc::c_int = match batch.bytes.len() > batch.segment {
-        true => batch.segment as libc::c_int,
-        false => 0,
+    let segment: libc::c_int = if batch.bytes.len() > batch.segment {
+        batch.segment as libc::c_int
+    } else {
+        0
     };
     // SAFETY: the option value is a live int of the given size.
     let set = unsafe {

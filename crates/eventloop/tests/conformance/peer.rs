@@ -394,9 +394,10 @@ impl ScriptedPeer {
         while scripted.step(&self.gate, actions) {}
         if scripted.current.is_none() {
             actions.close(0);
-            let end = match scripted.saw_end {
-                true => End::Fin,
-                false => End::Open,
+            let end = if scripted.saw_end {
+                End::Fin
+            } else {
+                End::Open
             };
             self.report(connection, end);
         }
@@ -416,9 +417,10 @@ impl ScriptedPeer {
 
 impl Peer for ScriptedPeer {
     fn on_connect(&mut self, attempt: &Attempt<'_>, _now_ns: u64) -> ConnectReaction {
-        let is_there = match attempt.is_datagram {
-            true => self.datagrams.is_listening(),
-            false => (attempt.connection as usize) < self.connections.len(),
+        let is_there = if attempt.is_datagram {
+            self.datagrams.is_listening()
+        } else {
+            (attempt.connection as usize) < self.connections.len()
         };
         if is_there {
             ConnectReaction::Accept { after_ns: 0 }
