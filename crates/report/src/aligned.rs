@@ -51,13 +51,15 @@ pub(crate) fn write(table: &TableBlock, layout: Layout, output: &mut dyn Write) 
     for row in &rows {
         let mut line = String::new();
         for ((cell, width), (_, column)) in row.iter().zip(&widths).zip(&shown) {
-            let cell = match cell.chars().count() > *width {
-                true => cut(cell, width.saturating_sub(3)).replace('\u{2026}', "..."),
-                false => cell.clone(),
+            let cell = if cell.chars().count() > *width {
+                cut(cell, width.saturating_sub(3)).replace('\u{2026}', "...")
+            } else {
+                cell.clone()
             };
-            line += &match column.is_numeric {
-                true => format!("{cell:>width$}  "),
-                false => format!("{cell:<width$}  "),
+            line += &if column.is_numeric {
+                format!("{cell:>width$}  ")
+            } else {
+                format!("{cell:<width$}  ")
             };
         }
         writeln!(

@@ -84,9 +84,10 @@ fn write_names(names: &NameComparisons, output: &mut dyn Write) -> io::Result<()
             format!("only {side} has {names}")
         })
         .collect();
-    match on_one_side.is_empty() {
-        true => Ok(()),
-        false => writeln!(output, "Not compared: {}", on_one_side.join("; ")),
+    if on_one_side.is_empty() {
+        Ok(())
+    } else {
+        writeln!(output, "Not compared: {}", on_one_side.join("; "))
     }
 }
 
@@ -172,9 +173,10 @@ fn clamped_phrase(clamped: &ClampedLevels) -> String {
 
 /// A sentence for each comparison; for each level, if the runs were looked at after every round.
 pub(crate) fn headlines(conclusions: &Conclusions) -> Vec<String> {
-    match conclusions.differences.is_empty() {
-        true => conclusions.comparisons.iter().map(sentence).collect(),
-        false => sequential_sentences(conclusions),
+    if conclusions.differences.is_empty() {
+        conclusions.comparisons.iter().map(sentence).collect()
+    } else {
+        sequential_sentences(conclusions)
     }
 }
 
@@ -232,9 +234,10 @@ fn explained(comparison: &Comparison) -> Vec<String> {
             Some(format!("{size} % {}", way(ratio)))
         };
         let is_effect = measured.is_found() && comparison.matters(&measured);
-        let why = match is_effect {
-            true => "but delays of the load generator explain it: ",
-            false => "but ",
+        let why = if is_effect {
+            "but delays of the load generator explain it: "
+        } else {
+            "but "
         };
         Some(format!(
             "{}: {UNDECIDED}: {} is {} than {} as measured (95 % interval {}), {why}{} without {} \
@@ -245,9 +248,10 @@ fn explained(comparison: &Comparison) -> Vec<String> {
             reference.name,
             interval(&measured)?,
             size(&without_own)?,
-            match is_effect {
-                true => "them",
-                false => "delays of the load generator",
+            if is_effect {
+                "them"
+            } else {
+                "delays of the load generator"
             },
             interval(&without_own)?,
         ))
@@ -818,9 +822,10 @@ pub(crate) fn signed(ratio: f64) -> String {
 }
 
 fn with_sign(percent: &str) -> String {
-    match percent.starts_with('-') || percent == "0" {
-        true => percent.to_owned(),
-        false => format!("+{percent}"),
+    if percent.starts_with('-') || percent == "0" {
+        percent.to_owned()
+    } else {
+        format!("+{percent}")
     }
 }
 

@@ -57,9 +57,10 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
         } = response;
         writeln!(output, "< {version} {status} {}", meaning(*status))?;
         render_headers('<', headers, output)?;
-        match messages.is_empty() {
-            true => render_body(body, headers, output)?,
-            false => render_messages(messages, output)?,
+        if messages.is_empty() {
+            render_body(body, headers, output)?
+        } else {
+            render_messages(messages, output)?
         }
     }
     for line in exchange.unreadable.iter().flat_map(|text| text.lines()) {
@@ -87,9 +88,10 @@ fn render_tls(tls: &TlsFacts, output: &mut dyn Write) -> io::Result<()> {
     let Some(certificate) = &tls.certificate else {
         return Ok(());
     };
-    let verified = match tls.is_verified {
-        true => "verified",
-        false => "not verified (--verify)",
+    let verified = if tls.is_verified {
+        "verified"
+    } else {
+        "not verified (--verify)"
     };
     render_certificate(certificate, verified, output)
 }

@@ -81,9 +81,10 @@ impl Part<'_> {
         match (self.result, self.lost) {
             (Some(result), _) => {
                 let verdict = verdict_word(&result.generator.verdict);
-                match self.is_partial {
-                    true => format!("{verdict}, partial"),
-                    false => verdict.to_owned(),
+                if self.is_partial {
+                    format!("{verdict}, partial")
+                } else {
+                    verdict.to_owned()
                 }
             }
             (None, Some(share)) => {

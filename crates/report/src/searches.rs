@@ -311,9 +311,10 @@ fn details(summary: &SearchSummary) -> Vec<String> {
         let connections = summary
             .connections()
             .map_or_else(String::new, |(first, last)| {
-                let fewer = match first < last {
-                    true => format!(", as {first} were too few"),
-                    false => String::new(),
+                let fewer = if first < last {
+                    format!(", as {first} were too few")
+                } else {
+                    String::new()
                 };
                 format!(" over {}{fewer}", counted(last.into(), "connection"))
             });

@@ -98,16 +98,17 @@ fn headline(difference: &SequentialDifference) -> String {
         Decision::Open => {
             let [low_end, high_end] = [low, high].map(|end| signed(difference, end));
             let more = more_rounds(difference);
-            match is_wide(difference, low, high) {
-                true => format!(
+            if is_wide(difference, low, high) {
+                format!(
                     "{label} of {level} and {reference}: {UNDECIDED} (between {low_end} and \
-                     {high_end}, {rounds}{more})"
-                ),
-                false => format!(
+                 {high_end}, {rounds}{more})"
+                )
+            } else {
+                format!(
                     "It is {UNDECIDED} whether {}{limited}: the difference is between {low_end} \
-                     and {high_end} ({rounds}{more})",
+                 and {high_end} ({rounds}{more})",
                     relation(difference, [&level, &reference], "")
-                ),
+                )
             }
         }
         Decision::More | Decision::Less => {
@@ -156,9 +157,10 @@ fn relation(
         (_, false) => "higher or lower",
     };
     let verb = if *is_ratio { "answers" } else { "has" };
-    match is_number {
-        true => format!("{level} {verb} {amount}{which} {label} than {reference}"),
-        false => format!("{label} of {level} is {amount}{which} than that of {reference}"),
+    if is_number {
+        format!("{level} {verb} {amount}{which} {label} than {reference}")
+    } else {
+        format!("{label} of {level} is {amount}{which} than that of {reference}")
     }
 }
 
@@ -203,13 +205,12 @@ fn amount_and_range(difference: &SequentialDifference, low: f64, high: f64) -> (
     };
     let size = amount(difference, difference.difference.abs());
     let [first, last] = [near, far].map(|end| amount(difference, end));
-    let ends = match difference.is_ratio && first == last {
-        true => range(near, far).join(" to ") + " %",
-        false => {
-            let mut units = [" %", POINTS].into_iter();
-            let number = units.find_map(|unit| first.strip_suffix(unit));
-            format!("{} to {last}", number.unwrap_or(&first))
-        }
+    let ends = if difference.is_ratio && first == last {
+        range(near, far).join(" to ") + " %"
+    } else {
+        let mut units = [" %", POINTS].into_iter();
+        let number = units.find_map(|unit| first.strip_suffix(unit));
+        format!("{} to {last}", number.unwrap_or(&first))
     };
     (size, ends)
 }
@@ -265,9 +266,10 @@ fn percent(share: f64) -> String {
 }
 
 fn signed(difference: &SequentialDifference, size: f64) -> String {
-    match size < 0.0 {
-        true => format!("-{}", amount(difference, -size)),
-        false => format!("+{}", amount(difference, size)),
+    if size < 0.0 {
+        format!("-{}", amount(difference, -size))
+    } else {
+        format!("+{}", amount(difference, size))
     }
 }
 

@@ -87,12 +87,11 @@ fn drained(result: &RunResult) -> Option<String> {
         open => format!(", {} still in flight", count(open)),
     };
     let is_low = counters.answered_of_warmup < after / 2 && after >= counters.answered / 10;
-    let rate = match is_low {
-        true => {
-            "; rates of requests are without them (a --warmup as long as a response makes up for \
-             that)"
-        }
-        false => "",
+    let rate = if is_low {
+        "; rates of requests are without them (a --warmup as long as a response makes up for \
+         that)"
+    } else {
+        ""
     };
     Some(format!(
         "{} read after the run, for {}{open}{rate}",
@@ -148,9 +147,10 @@ fn per_sec(result: &RunResult, metric: &str) -> String {
 
 fn times(histogram: &Histogram) -> String {
     let time = |percent: f64| time_ns(histogram.value_at_percentile(percent));
-    match histogram.is_empty() {
-        true => String::new(),
-        false => format!("; p50 {}, p99 {}", time(50.0), time(99.0)),
+    if histogram.is_empty() {
+        String::new()
+    } else {
+        format!("; p50 {}, p99 {}", time(50.0), time(99.0))
     }
 }
 

@@ -273,21 +273,23 @@ fn tokens_and_good_requests_are_judged_in_their_directions() {
         ("good_requests_per_sec", "good requests/s", true),
     ] {
         let interval = "(95 % interval 3.4 to 4.8 %)";
-        let (better, worse) = match is_more_better {
-            true => (
+        let (better, worse) = if is_more_better {
+            (
                 format!("new beats base by 4.1 % in {label} {interval}"),
                 format!(
                     "new is worse than base: {label} is 3.9 % lower (95 % interval 3.3 to 4.6 %)"
                 ),
-            ),
-            false => (
+            )
+        } else {
+            (
                 format!("new beats base: {label} is 3.9 % lower (95 % interval 3.3 to 4.6 %)"),
                 format!("new is worse than base: {label} is 4.1 % higher {interval}"),
-            ),
+            )
         };
-        let (up, down) = match is_more_better {
-            true => (better, worse),
-            false => (worse, better),
+        let (up, down) = if is_more_better {
+            (better, worse)
+        } else {
+            (worse, better)
         };
         sentence(name, &low, &high, &up);
         sentence(name, &high, &low, &down);

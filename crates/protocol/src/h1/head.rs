@@ -192,9 +192,10 @@ fn malformed_line(section: &[u8]) -> String {
     let bad = lines.find_map(|(at, line)| {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         // The continuation of the line before it.
-        let name: &[u8] = match at > 0 && matches!(line.first(), Some(b' ' | b'\t')) {
-            true => b"x:",
-            false => b"",
+        let name: &[u8] = if at > 0 && matches!(line.first(), Some(b' ' | b'\t')) {
+            b"x:"
+        } else {
+            b""
         };
         let alone = [name, line, b"\r\n\r\n"].concat();
         let mut header = [httparse::EMPTY_HEADER];

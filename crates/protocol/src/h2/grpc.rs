@@ -49,9 +49,10 @@ pub fn framed(body: &[u8]) -> Result<Cow<'_, [u8]>, MessageFault> {
         [0 | 1, a, b, c, d, ref message @ ..] => {
             let announced = u32::from_be_bytes([a, b, c, d]);
             let actual = message.len();
-            match announced as usize == actual {
-                true => Ok(Cow::Borrowed(body)),
-                false => Err(MessageFault::Length { announced, actual }),
+            if announced as usize == actual {
+                Ok(Cow::Borrowed(body))
+            } else {
+                Err(MessageFault::Length { announced, actual })
             }
         }
         [first @ (0 | 1), ..] => Err(MessageFault::Prefix {
@@ -153,9 +154,10 @@ pub struct Status {
 /// Code and message: `UNAVAILABLE: try again`.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.message.is_empty() {
-            true => self.code.fmt(f),
-            false => write!(f, "{}: {}", self.code, self.message),
+        if self.message.is_empty() {
+            self.code.fmt(f)
+        } else {
+            write!(f, "{}: {}", self.code, self.message)
         }
     }
 }

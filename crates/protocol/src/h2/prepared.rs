@@ -61,9 +61,10 @@ pub(crate) fn for_each_field(
         add(b":authority", &authority);
         add(b":path", path);
     }
-    let mut missing: Vec<(&[u8], &[u8])> = match is_call {
-        true => vec![(b"te", b"trailers"), (b"content-type", b"application/grpc")],
-        false => Vec::new(),
+    let mut missing: Vec<(&[u8], &[u8])> = if is_call {
+        vec![(b"te", b"trailers"), (b"content-type", b"application/grpc")]
+    } else {
+        Vec::new()
     };
     for (name, value) in request.fields() {
         let name = name.to_ascii_lowercase();

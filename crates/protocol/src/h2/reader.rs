@@ -336,15 +336,16 @@ impl Reader {
         };
         let padding = padding - skipped;
         let is_last = content + padding == 0;
-        self.state = match is_last {
-            true => State::Whole,
-            false => State::Data {
+        self.state = if is_last {
+            State::Whole
+        } else {
+            State::Data {
                 stream,
                 end_stream,
                 content,
                 padding,
                 length_byte: 0,
-            },
+            }
         };
         Step::Data(Data {
             stream,

@@ -68,17 +68,19 @@ impl RequestHead {
 
     /// What is wrong with it as the head of a request.
     pub(crate) fn fault(&self) -> Option<&'static str> {
-        match self.is_trailers {
-            true if !self.is_too_large => self.fault.or(Some("a request without :method")),
-            _ => self.fault,
+        if self.is_trailers && !self.is_too_large {
+            self.fault.or(Some("a request without :method"))
+        } else {
+            self.fault
         }
     }
 
     /// What is wrong with it as trailers.
     pub(crate) fn fault_of_trailers(&self) -> Option<&'static str> {
-        match self.is_trailers {
-            true => self.fault,
-            false => Some("pseudo-header fields in trailers"),
+        if self.is_trailers {
+            self.fault
+        } else {
+            Some("pseudo-header fields in trailers")
         }
     }
 

@@ -542,9 +542,10 @@ impl Connection {
         if self.is_idle(id) {
             return Err(protocol_error("DATA for a stream that was not opened"));
         }
-        match self.goaway.is_some() || self.reset.contains(&id) {
-            true => Ok(Received::Handled),
-            false => Err(closed()),
+        if self.goaway.is_some() || self.reset.contains(&id) {
+            Ok(Received::Handled)
+        } else {
+            Err(closed())
         }
     }
 

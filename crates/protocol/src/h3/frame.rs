@@ -92,9 +92,10 @@ impl<'a> Settings<'a> {
             known.push(identifier);
         }
         known.sort_unstable();
-        match known.is_sorted_by(|a, b| a < b) {
-            true => Ok(Self(payload)),
-            false => Err(settings_error("the same setting twice")),
+        if known.is_sorted_by(|a, b| a < b) {
+            Ok(Self(payload))
+        } else {
+            Err(settings_error("the same setting twice"))
         }
     }
 }

@@ -225,9 +225,10 @@ fn on_control_frame(
 ) -> Result<Option<Told>, Violation> {
     if let Frame::Settings(_) = frame {
         // Nothing in them matters: this end fills no table, and its heads are small.
-        return match has_settings {
-            false => Ok(Some(Told::Settings)),
-            true => Err(unexpected("a second SETTINGS frame")),
+        return if !has_settings {
+            Ok(Some(Told::Settings))
+        } else {
+            Err(unexpected("a second SETTINGS frame"))
         };
     }
     if !has_settings {

@@ -27,9 +27,10 @@ impl Idle {
     /// Notes such a frame, or several. Too many are a flood.
     pub(super) fn add(&mut self, frames: u32) -> Result<(), Violation> {
         self.0 = self.0.saturating_add(frames);
-        match self.0 > IDLE_FRAMES_MAX {
-            true => Err(Violation::new(ErrorCode::EXCESSIVE_LOAD, "endless frames")),
-            false => Ok(()),
+        if self.0 > IDLE_FRAMES_MAX {
+            Err(Violation::new(ErrorCode::EXCESSIVE_LOAD, "endless frames"))
+        } else {
+            Ok(())
         }
     }
 
@@ -186,12 +187,13 @@ impl Incoming {
         }
         if head.is_interim() {
             self.interim += 1;
-            return match self.interim > INTERIM_MAX {
-                true => Err(Fault::Stream(
+            return if self.interim > INTERIM_MAX {
+                Err(Fault::Stream(
                     ErrorCode::REQUEST_CANCELLED,
                     SessionError::TooManyInterim,
-                )),
-                false => Ok(()),
+                ))
+            } else {
+                Ok(())
             };
         }
         self.has_trailers = self.has_head;

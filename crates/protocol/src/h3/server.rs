@@ -636,9 +636,10 @@ impl Http {
                 self.frames_at_byte = Some(frames);
             }
             // With nothing left, its owner is told that there is room.
-            match stream.is_written() {
-                true => self.to_write.push(id),
-                false => self.split.push_back(id),
+            if stream.is_written() {
+                self.to_write.push(id)
+            } else {
+                self.split.push_back(id)
             }
             return;
         }
@@ -791,9 +792,10 @@ fn take_trailers(
         return Err(unexpected("HEADERS after the trailers"));
     }
     let is_short = content_left.is_some_and(|left| left > 0);
-    match is_short || head.fault_of_trailers().is_some() {
-        true => Err(malformed()),
-        false => Ok(()),
+    if is_short || head.fault_of_trailers().is_some() {
+        Err(malformed())
+    } else {
+        Ok(())
     }
 }
 

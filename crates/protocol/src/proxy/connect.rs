@@ -48,9 +48,10 @@ pub(super) fn answer(bytes: &[u8]) -> Result<Answer, ProxyFault> {
         return Err(ProxyFault::NotHttp);
     }
     let Some(length) = head_length(bytes) else {
-        return match bytes.len() > HEAD_BYTES_MAX {
-            true => Err(ProxyFault::HeadTooLarge),
-            false => Ok(Answer::Partial),
+        return if bytes.len() > HEAD_BYTES_MAX {
+            Err(ProxyFault::HeadTooLarge)
+        } else {
+            Ok(Answer::Partial)
         };
     };
     if length > HEAD_BYTES_MAX {

@@ -85,9 +85,10 @@ impl ProxyFault {
 }
 
 fn spaced(reason: &str) -> String {
-    match reason.is_empty() {
-        true => String::new(),
-        false => format!(" {reason}"),
+    if reason.is_empty() {
+        String::new()
+    } else {
+        format!(" {reason}")
     }
 }
 

@@ -149,9 +149,10 @@ impl<S: Session> Session for Proxied<S> {
         shared: &mut Self::Shared,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        match self.opening.is_complete() {
-            true => self.inner.resume(&mut shared.inner, output),
-            false => Ok(()),
+        if self.opening.is_complete() {
+            self.inner.resume(&mut shared.inner, output)
+        } else {
+            Ok(())
         }
     }
 
@@ -178,16 +179,18 @@ impl<S: Session> Session for Proxied<S> {
         events.push(Event::ProxyReady);
         self.inner.begin(&mut shared.inner, output)?;
         // A server may speak first.
-        match rest.is_empty() {
-            true => Ok(()),
-            false => self.inner.receive(&mut shared.inner, &rest, output, events),
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            self.inner.receive(&mut shared.inner, &rest, output, events)
         }
     }
 
     fn skippable_bytes(&self) -> u64 {
-        match self.opening.is_complete() {
-            true => self.inner.skippable_bytes(),
-            false => 0,
+        if self.opening.is_complete() {
+            self.inner.skippable_bytes()
+        } else {
+            0
         }
     }
 
@@ -200,30 +203,34 @@ impl<S: Session> Session for Proxied<S> {
         shared: &mut Self::Shared,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
-        match self.opening.is_complete() {
-            true => self.inner.end(&mut shared.inner, events),
-            false => Err(SessionError::Proxy(ProxyFault::Closed)),
+        if self.opening.is_complete() {
+            self.inner.end(&mut shared.inner, events)
+        } else {
+            Err(SessionError::Proxy(ProxyFault::Closed))
         }
     }
 
     fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
-        match self.opening.is_complete() {
-            true => self.inner.interruption(&shared.inner),
-            false => Some(SessionError::Proxy(ProxyFault::Closed)),
+        if self.opening.is_complete() {
+            self.inner.interruption(&shared.inner)
+        } else {
+            Some(SessionError::Proxy(ProxyFault::Closed))
         }
     }
 
     fn awaits(&self) -> Option<&'static str> {
-        match self.opening.is_complete() {
-            true => self.inner.awaits(),
-            false => Some("the proxy did not answer"),
+        if self.opening.is_complete() {
+            self.inner.awaits()
+        } else {
+            Some("the proxy did not answer")
         }
     }
 
     fn partial_bytes(&self) -> u64 {
-        match self.opening.is_complete() {
-            true => self.inner.partial_bytes(),
-            false => 0,
+        if self.opening.is_complete() {
+            self.inner.partial_bytes()
+        } else {
+            0
         }
     }
 

@@ -109,10 +109,7 @@ impl Opening {
                 };
                 let (next, is_login) = socks.choice(pair)?;
                 output.extend_from_slice(next);
-                self.state = match is_login {
-                    true => State::Login,
-                    false => State::Reply,
-                };
+                self.state = if is_login { State::Login } else { State::Reply };
                 Step::Taken(2)
             }
             (State::Login, Tunnel::Socks(socks)) => {

@@ -59,23 +59,23 @@ fn take_head(after: &[u8], given: &mut Vec<u8>, lines: &mut Vec<u8>) -> usize {
         }
         let is_folded = matches!(line.first(), Some(b' ' | b'\t'));
         let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        is_cookie = match is_folded {
-            true => is_cookie,
-            false => name.eq_ignore_ascii_case(b"cookie"),
+        is_cookie = if is_folded {
+            is_cookie
+        } else {
+            name.eq_ignore_ascii_case(b"cookie")
         };
-        match is_cookie {
-            true => {
-                let value = if is_folded {
-                    line
-                } else {
-                    &line[name.len() + 1..]
-                };
-                if !is_folded && !given.is_empty() {
-                    given.push(b';');
-                }
-                given.extend_from_slice(value.trim_ascii());
+        if is_cookie {
+            let value = if is_folded {
+                line
+            } else {
+                &line[name.len() + 1..]
+            };
+            if !is_folded && !given.is_empty() {
+                given.push(b';');
             }
-            false => lines.extend_from_slice(line),
+            given.extend_from_slice(value.trim_ascii());
+        } else {
+            lines.extend_from_slice(line)
         }
         at = end;
     }

@@ -355,16 +355,18 @@ impl<S: Session> Session for Tls<S> {
     }
 
     fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
-        match self.is_ready {
-            true => self.inner.interruption(&shared.inner),
-            false => Some(self.blamed(shared, SessionError::TlsClosed)),
+        if self.is_ready {
+            self.inner.interruption(&shared.inner)
+        } else {
+            Some(self.blamed(shared, SessionError::TlsClosed))
         }
     }
 
     fn awaits(&self) -> Option<&'static str> {
-        match self.is_ready {
-            true => self.inner.awaits(),
-            false => Some("the TLS handshake was not finished"),
+        if self.is_ready {
+            self.inner.awaits()
+        } else {
+            Some("the TLS handshake was not finished")
         }
     }
 
@@ -392,9 +394,10 @@ impl<S: Session> Tls<S> {
             error @ SessionError::Proxy(_) => error,
             error if is_to_proxy && !self.is_ready => {
                 let reason = error.to_string();
-                SessionError::Proxy(match error.is_refusal() {
-                    true => ProxyFault::TlsRefusal(reason),
-                    false => ProxyFault::Tls(reason),
+                SessionError::Proxy(if error.is_refusal() {
+                    ProxyFault::TlsRefusal(reason)
+                } else {
+                    ProxyFault::Tls(reason)
                 })
             }
             error => error,

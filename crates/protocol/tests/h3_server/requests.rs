@@ -172,10 +172,13 @@ fn what_means_nothing_surrounds_each_frame_if_the_settings_say_so() {
                 Frame::Unknown(kind) if is_reserved(kind) => "reserved",
                 Frame::Headers(_) => "head",
                 Frame::Data(_) => "data",
-                Frame::Settings(mut all) => match all.any(|(setting, _)| is_reserved(setting)) {
-                    true => "reserved setting",
-                    false => "settings",
-                },
+                Frame::Settings(mut all) => {
+                    if all.any(|(setting, _)| is_reserved(setting)) {
+                        "reserved setting"
+                    } else {
+                        "settings"
+                    }
+                }
                 other => panic!("{other:?}"),
             });
         }

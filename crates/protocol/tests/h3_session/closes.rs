@@ -195,9 +195,10 @@ fn silence_is_an_error_only_for_requests_and_handshakes() {
         peer.run_for(20_000_000_000);
         assert_eq!((&peer.error, peer.session.has_ended()), (&None, false));
         peer.run_for(80_000_000_000);
-        match is_ready && requests == 0 {
-            true => assert!(peer.error.is_none() && peer.session.has_ended()),
-            false => assert_eq!(peer.error, Some(SessionError::IdleTimeout)),
+        if is_ready && requests == 0 {
+            assert!(peer.error.is_none() && peer.session.has_ended())
+        } else {
+            assert_eq!(peer.error, Some(SessionError::IdleTimeout))
         }
         assert_eq!(
             peer.session.next_timeout_ns(),

@@ -484,9 +484,10 @@ fn the_control_stream_of_the_client_must_not_be_stopped() {
 fn a_request_that_was_not_sent_must_not_be_stopped_or_reset() {
     for is_reset in [true, false] {
         let mut peer = Peer::ready(4);
-        match is_reset {
-            true => peer.server.reset(bidi(2), 0x10b),
-            false => peer.server.stop(bidi(2), 0x100),
+        if is_reset {
+            peer.server.reset(bidi(2), 0x10b)
+        } else {
+            peer.server.stop(bidi(2), 0x100)
         }
         peer.run();
         assert_eq!(peer.close_code(), Some(ErrorCode::FRAME_UNEXPECTED));

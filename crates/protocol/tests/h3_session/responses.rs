@@ -177,12 +177,13 @@ fn a_captured_body_has_a_limit() {
     for (index, length, fits) in [(0, 1000, true), (1, 1001, false)] {
         peer.request(GET);
         peer.respond(index, &response("200", &vec![b'x'; length]), true);
-        match fits {
-            true => assert_eq!(peer.finished().len(), 1),
-            false => assert_eq!(
+        if fits {
+            assert_eq!(peer.finished().len(), 1)
+        } else {
+            assert_eq!(
                 peer.failed()[0].1.error,
                 SessionError::BodyTooLargeToCapture
-            ),
+            )
         }
     }
 }

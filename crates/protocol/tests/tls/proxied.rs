@@ -20,9 +20,10 @@ fn within_tls<T>(inner: T) -> Shared<T> {
 
 fn shared(route: Route, has_inner_tls: bool) -> <Client as Session>::Shared {
     let h1 = h1::Shared::new(Limits::default(), false);
-    let inner = match has_inner_tls {
-        true => within_tls(h1),
-        false => Shared::without_tls(h1),
+    let inner = if has_inner_tls {
+        within_tls(h1)
+    } else {
+        Shared::without_tls(h1)
     };
     within_tls(proxy::Shared::new(Arc::new(route), inner)).to_proxy()
 }

@@ -110,9 +110,10 @@ fn verdict(
 ) -> (&'static str, Tone) {
     let is_effect = difference.is_found() && comparison.matters(difference);
     if !is_effect {
-        return match difference.is_same {
-            true => ("same", Tone::Same),
-            false => (UNDECIDED, Tone::Undecided),
+        return if difference.is_same {
+            ("same", Tone::Same)
+        } else {
+            (UNDECIDED, Tone::Undecided)
         };
     }
     let is_higher = match difference.ratio {

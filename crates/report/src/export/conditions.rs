@@ -15,9 +15,10 @@ pub(super) fn section(export: &Export<'_>) -> Option<Section> {
         let failure = one.failure().map(|line| (Tone::Bad, "failed", line));
         let (tone, word, line) =
             failure.or_else(|| Some((Tone::Good, "passed", one.success()?)))?;
-        let text = match has_one_run {
-            true => format!("{word}: {line}"),
-            false => format!("{}: {word}: {line}", names::of_run(one.run)),
+        let text = if has_one_run {
+            format!("{word}: {line}")
+        } else {
+            format!("{}: {word}: {line}", names::of_run(one.run))
         };
         Some(finding(tone, text, Vec::new()))
     });

@@ -99,9 +99,10 @@ fn write_remarks(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> 
             Weight::Warning | Weight::Limit | Weight::Notice => ":warning:",
         };
         let lines: Vec<String> = remark.lines.iter().map(escaped).collect();
-        let title = match says_title(remark) {
-            true => String::new(),
-            false => escaped(&remark.title) + ": ",
+        let title = if says_title(remark) {
+            String::new()
+        } else {
+            escaped(&remark.title) + ": "
         };
         writeln!(output, "- {sign} {title}{}", lines.join("; "))?;
     }

@@ -410,9 +410,10 @@ fn metrics(subject: &PageSubject<'_>) -> Vec<Metric> {
     let known = subject.conclusions.iter();
     let compared = known.flat_map(|known| &known.comparisons);
     let metrics = distinct(compared.map(|comparison| comparison.metric.clone()));
-    match metrics.is_empty() {
-        true => compare::default_metrics(subject.observations),
-        false => metrics,
+    if metrics.is_empty() {
+        compare::default_metrics(subject.observations)
+    } else {
+        metrics
     }
 }
 

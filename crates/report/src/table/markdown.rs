@@ -20,9 +20,10 @@ pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
 /// A row for each name of requests; with several runs of a cell, their averages.
 pub(super) fn render_names(names: &Table, output: &mut dyn Write) -> io::Result<()> {
     output.write_all(b"\nBy name:\n")?;
-    match names.cells.iter().all(|cell| cell.runs.len() == 1) {
-        true => runs_only(names, output),
-        false => averages_only(names, output),
+    if names.cells.iter().all(|cell| cell.runs.len() == 1) {
+        runs_only(names, output)
+    } else {
+        averages_only(names, output)
     }
 }
 

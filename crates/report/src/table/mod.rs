@@ -148,9 +148,10 @@ pub(crate) fn key_values_of<'a>(
 
 /// A text of a value, marked if it is a lower bound: `>= 501`.
 pub(crate) fn marked(known: &Measured, text: String) -> String {
-    match known.is_lower_bound {
-        true => format!(">= {text}"),
-        false => text,
+    if known.is_lower_bound {
+        format!(">= {text}")
+    } else {
+        text
     }
 }
 

@@ -229,9 +229,10 @@ mod tests {
             }
             (code, length) = (0, 0);
         }
-        match length < 8 && code == (1 << length) - 1 {
-            true => Ok(output),
-            false => Err(HuffmanError::Padding),
+        if length < 8 && code == (1 << length) - 1 {
+            Ok(output)
+        } else {
+            Err(HuffmanError::Padding)
         }
     }
 

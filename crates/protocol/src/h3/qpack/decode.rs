@@ -70,9 +70,10 @@ fn read_prefix(input: &mut &[u8]) -> Result<(), Violation> {
     }
     let is_negative = input.first().is_some_and(|first| first & 0x80 != 0);
     read_integer(input, 7)?;
-    match is_negative {
-        true => Err(bad("a negative base")),
-        false => Ok(()),
+    if is_negative {
+        Err(bad("a negative base"))
+    } else {
+        Ok(())
     }
 }
 

@@ -90,9 +90,10 @@ fn run_count(cell: &Cell) -> TableCell {
     let good = cell.runs.iter().filter(|run| run.failure.is_none()).count();
     let all = cell.runs.len();
     let is_whole = good == all;
-    let count = match is_whole {
-        true => good.to_string(),
-        false => format!("{good} of {all}"),
+    let count = if is_whole {
+        good.to_string()
+    } else {
+        format!("{good} of {all}")
     };
     toned_if(!is_whole, Tone::Warning, tables::value(count, good as f64))
 }
@@ -318,9 +319,10 @@ pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
     let by_level = runs.factors.iter().any(|factor| !is_of_files(&factor.name));
     let has_order = by_level && runs.all.iter().any(|run| run.position.is_some());
     let has_failures = runs.failed().next().is_some();
-    let mut columns: Vec<Column> = match by_level {
-        true => keys(&table).into_iter().map(words_column).collect(),
-        false => vec![words_column("run")],
+    let mut columns: Vec<Column> = if by_level {
+        keys(&table).into_iter().map(words_column).collect()
+    } else {
+        vec![words_column("run")]
     };
     if by_level {
         columns.push(number_column("run"));
@@ -341,9 +343,10 @@ pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
     }
     columns.extend(names.iter().map(|name| {
         let is_wide = MORE_OF_RUNS.contains(name) || [metric::BYTES_PER_SEC].contains(name);
-        match is_wide && !by_level {
-            true => wide(number_column(short_title(name))),
-            false => column_of(name, short_title(name)),
+        if is_wide && !by_level {
+            wide(number_column(short_title(name)))
+        } else {
+            column_of(name, short_title(name))
         }
     }));
     if has_failures {
@@ -362,9 +365,10 @@ pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
         .flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
     {
         let run = *observations.get(&(of_cell.source.as_str(), of_cell.number))?;
-        let mut row = match by_level {
-            true => key_cells(&table, cell),
-            false => vec![text(runs.name(run))],
+        let mut row = if by_level {
+            key_cells(&table, cell)
+        } else {
+            vec![text(runs.name(run))]
         };
         let number = |number: u32| tables::count(u64::from(number));
         if by_level {

@@ -117,9 +117,10 @@ impl Line<'_> {
     }
 
     fn mark(&self) -> Mark {
-        match self.is_ordered {
-            true => Mark::Path,
-            false => Mark::Interval,
+        if self.is_ordered {
+            Mark::Path
+        } else {
+            Mark::Interval
         }
     }
 
@@ -169,9 +170,12 @@ fn lines<'a>(runs: &'a Runs<'a>) -> Vec<Line<'a>> {
         !is_of_files(&factor.name) && factor.levels.len() > 1 && factor.levels.iter().all(is_number)
     };
     let along = runs.factors.iter().filter(numbers);
-    let along = along.reduce(|most, one| match one.levels.len() > most.levels.len() {
-        true => one,
-        false => most,
+    let along = along.reduce(|most, one| {
+        if one.levels.len() > most.levels.len() {
+            one
+        } else {
+            most
+        }
     });
     let mut lines: Vec<Line<'_>> = Vec::new();
     let mut places: Vec<Vec<usize>> = Vec::new();
@@ -302,9 +306,10 @@ fn over_settings(lines: &[Line<'_>], of: &[(&str, bool)]) -> (Axis, Vec<Marks>) 
     for (index, line) in lines.iter().enumerate() {
         let x = |point: &Point<'_>| {
             let place = levels.iter().position(|level| *level == point.level);
-            let x = match is_of_rate {
-                true => line.median(point, RATE)?.value,
-                false => place? as f64,
+            let x = if is_of_rate {
+                line.median(point, RATE)?.value
+            } else {
+                place? as f64
             };
             Some((x, String::new()))
         };

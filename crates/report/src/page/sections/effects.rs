@@ -46,9 +46,10 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         }
     }
     let threshold = comparison::percent(first.threshold);
-    let looks = match first.is_sequential {
-        true => "Intervals and p-values hold although the runs were looked at after every round",
-        false => "",
+    let looks = if first.is_sequential {
+        "Intervals and p-values hold although the runs were looked at after every round"
+    } else {
+        ""
     };
     let lead = words::sentences([
         "The change of each level against the first, with its 95 % confidence interval",
@@ -169,17 +170,19 @@ fn table(comparison: &Comparison, runs: &Runs<'_>) -> TableBlock {
     let (of_column, metric) = (confidence_phrase(*first), &comparison.metric.name);
     table
         .columns
-        .push(asked(number_column(match is_one_confidence {
-            true => format!("{of_column} interval of the median"),
-            false => "interval of the median".to_owned(),
+        .push(asked(number_column(if is_one_confidence {
+            format!("{of_column} interval of the median")
+        } else {
+            "interval of the median".to_owned()
         })));
     for (row, interval) in table.rows.iter_mut().zip(intervals) {
         row.push(interval.map_or_else(unknown, |interval| {
             let text = interval_phrase(metric, interval);
             let confidence = confidence_phrase(interval.confidence);
-            let text = match is_one_confidence {
-                true => text,
-                false => format!("{text} ({confidence})"),
+            let text = if is_one_confidence {
+                text
+            } else {
+                format!("{text} ({confidence})")
             };
             tables::value(text, interval.low)
         }));

@@ -39,9 +39,10 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let is_single = runs.single().is_some();
     let first = first_result(runs);
     if let Some((run, result)) = first {
-        let facts = match is_single {
-            true => facts_of_run(run, result),
-            false => environment_facts(&result.environment),
+        let facts = if is_single {
+            facts_of_run(run, result)
+        } else {
+            environment_facts(&result.environment)
         };
         blocks.extend(facts.block());
         blocks.extend(Facts(result.environment.sysctls.clone().into_iter().collect()).block());
@@ -141,9 +142,10 @@ fn commands(run: &Observation, result: &RunResult) -> Vec<Block> {
     let is_trial = is_trial(run, result);
     let mut blocks = Vec::new();
     if !typed.is_empty() {
-        let label = match is_trial {
-            true => "The experiment that this run belongs to",
-            false => "To repeat it",
+        let label = if is_trial {
+            "The experiment that this run belongs to"
+        } else {
+            "To repeat it"
         };
         blocks.push(code(label, &with_seed(typed, &result.plan, is_trial)));
     }
@@ -159,9 +161,10 @@ fn commands(run: &Observation, result: &RunResult) -> Vec<Block> {
 fn commands_of_runs(runs: &Runs<'_>) -> Vec<Block> {
     let commands = runs.results().filter_map(|(run, result)| {
         let typed = &result.environment.command_line;
-        let words = match typed.is_empty() || is_trial(run.run, result) {
-            true => result.plan.command()?,
-            false => with_seed(typed, &result.plan, false),
+        let words = if typed.is_empty() || is_trial(run.run, result) {
+            result.plan.command()?
+        } else {
+            with_seed(typed, &result.plan, false)
         };
         Some((shell::command(&words), run.name.clone()))
     });

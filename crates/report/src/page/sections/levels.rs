@@ -39,11 +39,12 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         }
         last = Some(place);
     }
-    let about_medians = match runs.is_sequential() {
-        true => "The median is next to them. The differences are those within rounds, with the \
-                 intervals of the next section"
-            .to_owned(),
-        false => interval_sentence(&confidences),
+    let about_medians = if runs.is_sequential() {
+        "The median is next to them. The differences are those within rounds, with the \
+         intervals of the next section"
+            .to_owned()
+    } else {
+        interval_sentence(&confidences)
     };
     let lead = words::sentences([
         "Each dot is a run; those of a level are in the order in which they were made",
@@ -125,9 +126,10 @@ fn all_dots(comparison: &Comparison, levels: &[LevelRuns], runs: &Runs<'_>) -> V
     both.map(|((name, color, of_part), is_saturated)| {
         let dots = dots(comparison, levels, of_part, runs, is_saturated);
         Marks {
-            name: match is_saturated {
-                true => format!("{name}, load generator saturated"),
-                false => name.clone(),
+            name: if is_saturated {
+                format!("{name}, load generator saturated")
+            } else {
+                name.clone()
             },
             is_hollow: is_saturated,
             color: *color,

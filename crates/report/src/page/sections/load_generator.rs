@@ -70,9 +70,10 @@ fn threads(runs: &Runs<'_>) -> Option<Block> {
 
 /// The percentiles of latency in parts, where the load generator caused some of it.
 fn parts(recording: &Recording, _: Duration) -> TableBlock {
-    let parts = match recording.attribution.shown.is_empty() {
-        true => Vec::new(),
-        false => recording.latency_parts_at(&PARTS_OF),
+    let parts = if recording.attribution.shown.is_empty() {
+        Vec::new()
+    } else {
+        recording.latency_parts_at(&PARTS_OF)
     };
     let row = |parts: LatencyParts| {
         let LatencyParts {

@@ -51,9 +51,10 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         })
         .map(conclusions::caveat)
         .collect();
-    let lead = match blocks.is_empty() && runs.subject.conclusions.is_some() {
-        true => "No drift and no slow first run were found",
-        false => "",
+    let lead = if blocks.is_empty() && runs.subject.conclusions.is_some() {
+        "No drift and no slow first run were found"
+    } else {
+        ""
     };
     blocks.extend(charts.into_iter().map(tables::chart));
     let how = "Runs in the order in which they were made: a trend from left to right is not the \

@@ -82,9 +82,10 @@ fn of_groups(runs: &Runs<'_>) -> (String, Vec<Chart>) {
         })
         .collect();
     let has_p99 = charts.iter().any(|chart| chart.id.starts_with("p99"));
-    let thin = match has_p99 {
-        true => "p99 is drawn where a step has enough samples",
-        false => "",
+    let thin = if has_p99 {
+        "p99 is drawn where a step has enough samples"
+    } else {
+        ""
     };
     (sentences([lines::legend(runs), thin]), charts)
 }

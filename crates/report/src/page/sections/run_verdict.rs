@@ -286,9 +286,10 @@ fn of_tokens(result: &RunResult) -> impl Iterator<Item = Figure> {
         let of = Metric::named(&name);
         let known = of.of(result)?;
         let text = cells::measured(Some(known), |value| show(&name, value)).text;
-        let tone = match known.enough_samples {
-            true => Tone::Neutral,
-            false => Tone::Warning,
+        let tone = if known.enough_samples {
+            Tone::Neutral
+        } else {
+            Tone::Warning
         };
         let limits = result
             .plan

@@ -155,9 +155,10 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         names => format!("Zero in every run: {}", list(names)),
     };
     let has_sockets = all.iter().any(|telemetry| telemetry.sockets.is_some());
-    let no_values = match charts.is_empty() && has_sockets {
-        true => "Values over time were not recorded",
-        false => "",
+    let no_values = if charts.is_empty() && has_sockets {
+        "Values over time were not recorded"
+    } else {
+        ""
     };
     let lead = sentences([
         &*scope(runs, has_sockets),

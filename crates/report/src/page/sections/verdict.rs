@@ -190,18 +190,19 @@ fn runs_counted(runs: &Runs<'_>) -> Figure {
 fn medians(runs: &Runs<'_>) -> Vec<Figure> {
     // Throughput, a high percentile, and the share of good requests.
     let of_tokens = metric::of_tokens();
-    let metrics: Vec<(&str, String)> = match has_tokens(runs.all) {
-        true => of_tokens
+    let metrics: Vec<(&str, String)> = if has_tokens(runs.all) {
+        of_tokens
             .iter()
             .step_by(2)
             .map(|name| (name.as_str(), capital(&title(name))))
-            .collect(),
-        false => [
+            .collect()
+    } else {
+        [
             (metric::REQUESTS_PER_SEC, "Requests/s"),
             ("latency_p99_us", "p99"),
         ]
         .map(|(name, head)| (name, head.to_owned()))
-        .to_vec(),
+        .to_vec()
     };
     let is_unlike = runs.groups.iter().all(|group| group.runs.len() < 2);
     if runs.groups.len() > GROUPS_SHOWN_MAX || is_unlike {
@@ -262,9 +263,10 @@ pub(super) fn warnings_of_runs(runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = Vec::new();
     for (run, result) in runs.results() {
         let verdict = &result.generator.verdict;
-        let mut details = match verdict.is_saturated() || verdict.is_disturbed() {
-            true => verdict_lines(verdict),
-            false => Vec::new(),
+        let mut details = if verdict.is_saturated() || verdict.is_disturbed() {
+            verdict_lines(verdict)
+        } else {
+            Vec::new()
         };
         for block in run_verdict::warnings(result) {
             if let Block::Finding { text, .. } = block {
