@@ -73,13 +73,14 @@ fn refuse_unless(
     permitted: &str,
     option: &str,
 ) -> Result<(), Refusal> {
-    match is_within {
-        true => Ok(()),
-        false => Err(Refusal::Limit {
+    if is_within {
+        Ok(())
+    } else {
+        Err(Refusal::Limit {
             asked: Label::new(&asked),
             permitted: Label::new(permitted),
             option: Label::new(option),
-        }),
+        })
     }
 }
 

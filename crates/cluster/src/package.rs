@@ -101,9 +101,10 @@ impl TryFrom<String> for FileName {
         let is_name = name.len() <= MAX_FILE_NAME_BYTES
             && name.split('/').count() <= MAX_FOLDERS
             && name.split('/').all(is_part);
-        match is_name {
-            true => Ok(Self(name)),
-            false => Err(PackageError::FileName(Label::new(&name))),
+        if is_name {
+            Ok(Self(name))
+        } else {
+            Err(PackageError::FileName(Label::new(&name)))
         }
     }
 }

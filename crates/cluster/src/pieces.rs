@@ -143,21 +143,23 @@ impl CallBody {
     /// How the content of a call travels.
     #[must_use]
     pub fn of_call(bytes: &[u8]) -> Self {
-        match bytes.len() <= INLINE_BYTES {
-            true => Self::Inline(bytes.to_vec()),
-            false => Self::Pieces {
+        if bytes.len() <= INLINE_BYTES {
+            Self::Inline(bytes.to_vec())
+        } else {
+            Self::Pieces {
                 content: Content::of(bytes),
                 digests: digests(bytes).collect(),
-            },
+            }
         }
     }
 
     /// How a reply travels.
     #[must_use]
     pub fn of_reply(bytes: &[u8]) -> Self {
-        match bytes.len() <= INLINE_BYTES {
-            true => Self::Inline(bytes.to_vec()),
-            false => Self::fetched(Content::of(bytes)),
+        if bytes.len() <= INLINE_BYTES {
+            Self::Inline(bytes.to_vec())
+        } else {
+            Self::fetched(Content::of(bytes))
         }
     }
 
@@ -274,9 +276,10 @@ impl Assembly {
             return Ok(());
         }
         let before = index as u64 * PIECE_BYTES as u64;
-        let size = match index == last {
-            true => self.content.bytes - before,
-            false => PIECE_BYTES as u64,
+        let size = if index == last {
+            self.content.bytes - before
+        } else {
+            PIECE_BYTES as u64
         };
         let digest = Digest::of(&piece.data);
         let is_wanted = slot.wanted.is_none_or(|wanted| wanted == digest);

@@ -156,9 +156,10 @@ impl Endpoint {
             Audience::Agent { agent, .. } => !is_for_all && *agent == identity.agent,
             Audience::Run { .. } => is_for_all,
         };
-        match is_here {
-            true => Ok((key, order)),
-            false => Err(Refusal::Session),
+        if is_here {
+            Ok((key, order))
+        } else {
+            Err(Refusal::Session)
         }
     }
 
@@ -260,9 +261,10 @@ impl OpenSession {
 
     /// Checks that an order is signed with the key that began the session.
     pub(crate) fn check_key(&self, key: &PublicKey) -> Result<(), Refusal> {
-        match *key == self.key {
-            true => Ok(()),
-            false => Err(Refusal::OtherKey),
+        if *key == self.key {
+            Ok(())
+        } else {
+            Err(Refusal::OtherKey)
         }
     }
 

@@ -65,9 +65,10 @@ impl FromStr for PublicKey {
             && text.starts_with('U')
             && text.bytes().all(is_base32)
             && KeyPair::from_public_key(text).is_ok();
-        match is_key {
-            true => Ok(Self(text.to_owned())),
-            false => Err(KeyError::Public(Label::new(text))),
+        if is_key {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(KeyError::Public(Label::new(text)))
         }
     }
 }
@@ -116,11 +117,12 @@ impl SigningKey {
             .ok_or(KeyError::Seed)?;
         let is_seed =
             seed.len() == SEED_LENGTH && seed.starts_with("SU") && seed.bytes().all(is_base32);
-        match is_seed {
-            true => KeyPair::from_seed(seed)
+        if is_seed {
+            KeyPair::from_seed(seed)
                 .map(Self)
-                .map_err(|_| KeyError::Seed),
-            false => Err(KeyError::Seed),
+                .map_err(|_| KeyError::Seed)
+        } else {
+            Err(KeyError::Seed)
         }
     }
 

@@ -55,12 +55,13 @@ impl Targets {
             && addresses
                 .iter()
                 .all(|address| self.0.iter().any(|entry| entry.contains(*address)));
-        match self.is_everything() || is_named || has_addresses {
-            true => Ok(()),
-            false => Err(Refusal::Target {
+        if self.is_everything() || is_named || has_addresses {
+            Ok(())
+        } else {
+            Err(Refusal::Target {
                 target: Label::new(host),
                 permitted: Label::new(&self.to_string()),
-            }),
+            })
         }
     }
 
@@ -115,9 +116,10 @@ impl Permitted {
             && text
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
-        match is_name {
-            true => Ok(Self::Host(text.to_ascii_lowercase())),
-            false => Err(error()),
+        if is_name {
+            Ok(Self::Host(text.to_ascii_lowercase()))
+        } else {
+            Err(error())
         }
     }
 

@@ -69,9 +69,10 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     let timed_out_ns = recording.timed_out.sum_ns();
     // In a batch that is timed as one the last response takes longest.
     let samples = u128::from(recording.service_time.count()).max(1);
-    let per_sample = match plan.load.batch_latency {
-        true => u128::from(counters.answered).div_ceil(samples),
-        false => 1,
+    let per_sample = if plan.load.batch_latency {
+        u128::from(counters.answered).div_ceil(samples)
+    } else {
+        1
     };
     let failed_as = |kind| recording.errors.count(kind).exchanges;
     // A thread that handles a flood comes late to its deadlines.
@@ -87,9 +88,10 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
         .saturating_add(stopped_ns(result));
     let drained_ns = result.window.drained_ns.unwrap_or(0);
     let length_ns = result.window.duration_ns.saturating_add(drained_ns);
-    let oldest_ns = match is_stuck(result) {
-        true => length_ns,
-        false => counters.oldest_in_flight_ns,
+    let oldest_ns = if is_stuck(result) {
+        length_ns
+    } else {
+        counters.oldest_in_flight_ns
     };
     let before_ns = match (result.window.warmup_ns, &plan.request.script) {
         (0, _) => 0,
@@ -202,9 +204,10 @@ fn schedule(result: &RunResult) -> Option<Warning> {
 fn is_within_chance(shape: f64, expected: f64, least: f64, most: f64) -> bool {
     let is_usual = |gaps: f64| {
         let (sum, time) = (shape * gaps, shape * expected);
-        let part = match sum > 0.0 {
-            true => sum * (sum / time).ln(),
-            false => 0.0,
+        let part = if sum > 0.0 {
+            sum * (sum / time).ln()
+        } else {
+            0.0
         };
         time - sum + part <= SIGMAS * SIGMAS / 2.0
     };
@@ -225,15 +228,12 @@ mod tests {
         let total = 1.0 + shape / std::f64::consts::E;
         loop {
             let part = total * random.f64();
-            let (sample, accepted) = match part <= 1.0 {
-                true => {
-                    let sample = part.powf(1.0 / shape);
-                    (sample, (-sample).exp())
-                }
-                false => {
-                    let sample = -((total - part) / shape).ln();
-                    (sample, sample.powf(shape - 1.0))
-                }
+            let (sample, accepted) = if part <= 1.0 {
+                let sample = part.powf(1.0 / shape);
+                (sample, (-sample).exp())
+            } else {
+                let sample = -((total - part) / shape).ln();
+                (sample, sample.powf(shape - 1.0))
             };
             if random.f64() <= accepted {
                 return sample;

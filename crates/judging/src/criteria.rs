@@ -198,9 +198,10 @@ impl Criterion {
         let (limit_text, rest) = behind.split_at(end);
         // No request has such a name, and messages repeat it.
         let is_text = name.chars().all(plan::is_printable);
-        let known = match is_text {
-            true => split_name(name),
-            false => Metric::parse(name).map(|metric| (None, metric)),
+        let known = if is_text {
+            split_name(name)
+        } else {
+            Metric::parse(name).map(|metric| (None, metric))
         };
         let (request, metric) = known?;
         if let Some(request) = request.filter(|_| !metric.is_of_requests()) {

@@ -59,9 +59,10 @@ fn common(agents: &[&AgentResult], recording: &Recording, more_percents: &[f64])
     let is_saturated = !saturated.is_empty();
     if !is_saturated && percentiles.is_empty() && !is_partly_known {
         let is_known = |(_, verdict): &(&str, &Verdict)| **verdict != Verdict::Unknown;
-        return match !delivered.is_empty() && delivered.iter().all(is_known) {
-            true => Verdict::Undisturbed,
-            false => Verdict::Unknown,
+        return if !delivered.is_empty() && delivered.iter().all(is_known) {
+            Verdict::Undisturbed
+        } else {
+            Verdict::Unknown
         };
     }
     if let [agent] = agents
@@ -69,9 +70,10 @@ fn common(agents: &[&AgentResult], recording: &Recording, more_percents: &[f64])
     {
         return result.generator.verdict.clone();
     }
-    let (affected, word) = match is_saturated {
-        true => (saturated, "saturated"),
-        false => (affected(Verdict::is_disturbed), "disturbed"),
+    let (affected, word) = if is_saturated {
+        (saturated, "saturated")
+    } else {
+        (affected(Verdict::is_disturbed), "disturbed")
     };
     let symptoms = affected
         .iter()

@@ -317,12 +317,13 @@ fn possible(
     if (other_ns as f64) < window.length() as f64 * OTHER_SHARE_MIN {
         return Err(ProfileComparison::AlwaysSlow);
     }
-    match seen.slow_count() < SAMPLES_MIN || seen.other_count() < SAMPLES_MIN {
-        true => Err(ProfileComparison::TooFew {
+    if seen.slow_count() < SAMPLES_MIN || seen.other_count() < SAMPLES_MIN {
+        Err(ProfileComparison::TooFew {
             slow_samples: seen.slow_count(),
             blocks: 0,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

@@ -104,9 +104,10 @@ impl Criterion {
         let failed = recording.errors.failures();
         // Requests that timed out have an age, too, and count as failed already.
         let timeout_ns = result.plan.timeout.as_nanos();
-        let timed_out = match timeout_ns > u128::from(limit_ns) {
-            true => recording.timed_out.count(),
-            false => 0,
+        let timed_out = if timeout_ns > u128::from(limit_ns) {
+            recording.timed_out.count()
+        } else {
+            0
         };
         let in_flight = beyond(unanswered, limit_ns).saturating_sub(timed_out);
         let in_flight = if recording.counters.due == 0 {

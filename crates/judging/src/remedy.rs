@@ -80,9 +80,10 @@ fn of_shared_cpus(symptom: &Symptom) -> Option<Remedy> {
         return None;
     };
     let others_ns = others_ns(busy_ns, server_ns, generator_ns);
-    Some(match server_ns.is_some_and(|ns| ns >= others_ns) {
-        true => Remedy::SeparateFromServer,
-        false => Remedy::SeparateFromOthers,
+    Some(if server_ns.is_some_and(|ns| ns >= others_ns) {
+        Remedy::SeparateFromServer
+    } else {
+        Remedy::SeparateFromOthers
     })
 }
 

@@ -106,9 +106,10 @@ pub fn own_shares(shares: &[OwnShare]) -> String {
             time_ns(share.shown_ns)
         )
     };
-    let at_least = match shares.iter().any(|share| share.is_lower_bound) {
-        true => "at least ",
-        false => "",
+    let at_least = if shares.iter().any(|share| share.is_lower_bound) {
+        "at least "
+    } else {
+        ""
     };
     format!(
         "it caused {at_least}{}",
@@ -629,18 +630,20 @@ impl Sentence for Symptom {
                 let span =
                     |it: &Standstill| (it.start_ns, it.start_ns.saturating_add(it.length_ns));
                 let times: Vec<(u64, u64)> = standstills.iter().map(span).collect();
-                match *pauses > SPANS_SHOWN as u64 {
-                    false => format!("it was paused {}", spans(times.into_iter())),
-                    true => format!(
+                if *pauses <= SPANS_SHOWN as u64 {
+                    format!("it was paused {}", spans(times.into_iter()))
+                } else {
+                    format!(
                         "it was paused {}{}, for {} in total, the longest {}",
-                        match *pauses >= Attribution::STANDSTILLS_MAX as u64 {
-                            true => "at least ",
-                            false => "",
+                        if *pauses >= Attribution::STANDSTILLS_MAX as u64 {
+                            "at least "
+                        } else {
+                            ""
                         },
                         counted(*pauses, "time"),
                         time_ns(*paused_ns),
                         spans(longest(times).into_iter())
-                    ),
+                    )
                 }
             }
             Self::SlowScript {

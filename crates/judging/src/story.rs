@@ -209,9 +209,10 @@ impl<'a> Course<'a> {
         let steps = (0..whole).map(|at| {
             let row = usize::try_from(at).ok().and_then(|at| rows.get(at));
             let middle_s = (at as f64 + 0.5) * step_s;
-            let asked = match middle_s >= expected.from_s {
-                true => asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
-                false => 0.0,
+            let asked = if middle_s >= expected.from_s {
+                asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s))
+            } else {
+                0.0
             };
             let step = TimeSpan {
                 start: at * step_ms * 1_000_000,
@@ -276,9 +277,10 @@ impl Expected {
         Self {
             what: Arrived::Responses,
             comes_in_bursts: !result.plan.pacing.is_open() && usual_s > step_s,
-            from_s: match result.window.warmup_ns == 0 {
-                true => opening_s + usual_s,
-                false => 0.0,
+            from_s: if result.window.warmup_ns == 0 {
+                opening_s + usual_s
+            } else {
+                0.0
             },
             stall_min_s: STALL_MIN_S,
         }
@@ -304,9 +306,10 @@ impl Expected {
         Self {
             what: Arrived::Events,
             comes_in_bursts: true,
-            from_s: match has_events && open >= open_min {
-                true => first_s,
-                false => f64::INFINITY,
+            from_s: if has_events && open >= open_min {
+                first_s
+            } else {
+                f64::INFINITY
             },
             stall_min_s: first_s
                 .max(usual_s(&events.gap) * SILENT_GAPS)
@@ -390,9 +393,10 @@ impl Usual {
             steps.iter().filter(seen).collect()
         };
         let well = of(SHOWN_WELL);
-        let seen = match well.len() >= STEPS_MIN {
-            true => well,
-            false => of(0.0),
+        let seen = if well.len() >= STEPS_MIN {
+            well
+        } else {
+            of(0.0)
         };
         let ratio = median(seen.iter().map(|it| it.arrived as f64 / it.asked))?;
         let off = |it: &&Step| (it.arrived as f64 - ratio * it.asked).abs();

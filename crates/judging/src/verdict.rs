@@ -119,9 +119,10 @@ pub fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
     let limits = limits(result);
     if limits.is_empty() && percentiles.is_empty() && !is_held_up {
         let measured = usable_workers(result).count() as u64;
-        return match measured >= u64::from(result.plan.load.threads) {
-            true => Verdict::Undisturbed,
-            false => Verdict::Unknown,
+        return if measured >= u64::from(result.plan.load.threads) {
+            Verdict::Undisturbed
+        } else {
+            Verdict::Unknown
         };
     }
     let is_saturated = !limits.is_empty();
@@ -143,17 +144,18 @@ pub(crate) fn delayed(
     symptoms: Vec<Finding<Symptom>>,
     remedy: String,
 ) -> Verdict {
-    match is_saturated {
-        true => Verdict::Saturated {
+    if is_saturated {
+        Verdict::Saturated {
             percentiles,
             symptoms,
             remedy,
-        },
-        false => Verdict::Disturbed {
+        }
+    } else {
+        Verdict::Disturbed {
             percentiles,
             symptoms,
             remedy,
-        },
+        }
     }
 }
 
@@ -279,9 +281,10 @@ fn own_unsent(result: &RunResult) -> u64 {
     let has_no_connections = [ErrorKind::AddressUnavailable, ErrorKind::FileLimit]
         .into_iter()
         .any(|kind| result.recording.errors.count(kind).events > 0);
-    match has_no_connections {
-        true => result.recording.counters.unsent,
-        false => result.recording.attribution.unsent,
+    if has_no_connections {
+        result.recording.counters.unsent
+    } else {
+        result.recording.attribution.unsent
     }
 }
 
@@ -335,9 +338,10 @@ fn slow_script(result: &RunResult, is_alone: bool) -> Option<Symptom> {
     let elapsed_ns = result.window.duration_ns.saturating_mul(threads);
     let attribution = &result.recording.attribution;
     let script_ns = attribution.script_ns;
-    let percent = match is_alone {
-        true => SCRIPT_ALONE_PERCENT,
-        false => SCRIPT_PERCENT,
+    let percent = if is_alone {
+        SCRIPT_ALONE_PERCENT
+    } else {
+        SCRIPT_PERCENT
     };
     let [shown_ns, corrected_ns] =
         [&attribution.shown, &attribution.corrected].map(|times| times.mean_ns());

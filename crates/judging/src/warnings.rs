@@ -72,12 +72,11 @@ pub(crate) const SIGMAS: f64 = 6.0;
 /// such as a stuck script, are not among them.
 #[must_use]
 pub fn warnings(result: &RunResult) -> Vec<Warning> {
-    match result.agents.is_empty() {
-        true => {
-            let contradictions = crate::consistency::contradictions(result);
-            [about_numbers(result, 0), contradictions].concat()
-        }
-        false => crate::fleet::warnings(result),
+    if result.agents.is_empty() {
+        let contradictions = crate::consistency::contradictions(result);
+        [about_numbers(result, 0), contradictions].concat()
+    } else {
+        crate::fleet::warnings(result)
     }
 }
 

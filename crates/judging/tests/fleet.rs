@@ -115,9 +115,10 @@ fn with_weights(due: [u64; 2], saturated_agent: Option<usize>) -> RunResult {
         result.plan = share.plan;
         result.warnings.clear();
         judge(&mut result);
-        result.generator.verdict = match saturated_agent == Some(number) {
-            true => saturated(),
-            false => Verdict::Undisturbed,
+        result.generator.verdict = if saturated_agent == Some(number) {
+            saturated()
+        } else {
+            Verdict::Undisturbed
         };
         AgentResult {
             id: format!("agent-{number}"),

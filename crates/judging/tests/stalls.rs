@@ -176,9 +176,10 @@ impl Streams {
                 let wait_ms = wait_ms * 9 / 10 + rng.u64(0..=wait_ms / 5);
                 let at_ms = self.at_ms(self.at_ms(last_ms, is_first) + wait_ms, is_first);
                 if at_ms < WINDOW_MS {
-                    let times = match is_first {
-                        true => &mut events.first_event,
-                        false => &mut events.gap,
+                    let times = if is_first {
+                        &mut events.first_event
+                    } else {
+                        &mut events.gap
                     };
                     times.record((at_ms - last_ms) * MS);
                     result.recording.series.add_row(&Row {

@@ -355,9 +355,10 @@ fn check_request_file(
     if load.batch_latency {
         return refuse("its requests are timed one by one, so leave out -B".to_owned());
     }
-    match file.path.as_os_str().is_empty() {
-        true => refuse("is empty (expected a file)".to_owned()),
-        false => Ok(()),
+    if file.path.as_os_str().is_empty() {
+        refuse("is empty (expected a file)".to_owned())
+    } else {
+        Ok(())
     }
 }
 
@@ -366,9 +367,10 @@ fn check_replay(plan: &RunPlan) -> Result<(), PlanError> {
     let is_replay = plan.pacing.speed().is_some();
     let Some(file) = &plan.request.file else {
         let problem = "needs a log (--replay), or a request file with moments (key at)";
-        return match is_replay {
-            true => Err(PlanError::new("speed", "", problem)),
-            false => Ok(()),
+        return if is_replay {
+            Err(PlanError::new("speed", "", problem))
+        } else {
+            Ok(())
         };
     };
     let (option, what) = match file.log {

@@ -173,13 +173,11 @@ impl Share {
         let lanes = u64::from(each) * u64::from(workers);
         let is_worker = u64::from(schedule.worker_base) + u64::from(workers)
             <= u64::from(schedule.workers_total);
-        match is_worker && schedule.lanes(0..workers).width() == lanes {
-            true => Ok(()),
-            false => {
-                let problem =
-                    "the schedule of the fleet has no place for the threads of this agent";
-                Err(PlanError::new("threads", workers, problem))
-            }
+        if is_worker && schedule.lanes(0..workers).width() == lanes {
+            Ok(())
+        } else {
+            let problem = "the schedule of the fleet has no place for the threads of this agent";
+            Err(PlanError::new("threads", workers, problem))
         }
     }
 }

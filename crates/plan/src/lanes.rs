@@ -223,10 +223,7 @@ mod tests {
             length in 0_u64..1_500,
         ) {
             for lanes in workers(&agents) {
-                let lanes = match in_turn {
-                    true => Lanes::in_turn(lanes.first as u32..lanes.end as u32, lanes.total as u32),
-                    false => lanes,
-                };
+                let lanes = if in_turn { Lanes::in_turn(lanes.first as u32..lanes.end as u32, lanes.total as u32) } else { lanes };
                 let to = from + length;
                 let found = numbers(lanes, to).into_iter().filter(|number| *number >= from);
                 prop_assert_eq!(lanes.count(from, to), found.count() as u64);
@@ -259,10 +256,7 @@ mod tests {
             to: u64,
             in_turn: bool,
         ) {
-            let lanes = match in_turn {
-                true => Lanes::in_turn(first..end, total),
-                false => Lanes::spread(first..end, total),
-            };
+            let lanes = if in_turn { Lanes::in_turn(first..end, total) } else { Lanes::spread(first..end, total) };
             prop_assert!(lanes.count(from, to) <= to.saturating_sub(from));
             let middle = from.midpoint(to.max(from));
             let both = lanes.count(from, middle) + lanes.count(middle, to.max(from));

@@ -183,9 +183,10 @@ impl RunPlan {
     /// The method of the requests if none is set.
     #[must_use]
     pub fn default_method(&self) -> &'static str {
-        match self.request.body.is_some() || self.load.protocol.is_grpc() {
-            true => "POST",
-            false => "GET",
+        if self.request.body.is_some() || self.load.protocol.is_grpc() {
+            "POST"
+        } else {
+            "GET"
         }
     }
 
@@ -218,9 +219,10 @@ impl RunPlan {
     /// The protocols that are offered in a TLS handshake, the preferred one first.
     #[must_use]
     pub fn alpn(&self) -> Vec<Alpn> {
-        match self.tls.alpn.is_empty() {
-            true => vec![self.load.protocol.alpn()],
-            false => self.tls.alpn.clone(),
+        if self.tls.alpn.is_empty() {
+            vec![self.load.protocol.alpn()]
+        } else {
+            self.tls.alpn.clone()
         }
     }
 

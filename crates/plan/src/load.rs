@@ -65,9 +65,10 @@ impl Protocol {
     /// The same version of HTTP with gRPC calls. HTTP/1 becomes HTTP/2, which calls need.
     #[must_use]
     pub const fn with_grpc(self) -> Self {
-        match self.is_http3() {
-            true => Self::GrpcHttp3,
-            false => Self::Grpc,
+        if self.is_http3() {
+            Self::GrpcHttp3
+        } else {
+            Self::Grpc
         }
     }
 
@@ -152,9 +153,10 @@ impl Load {
     /// The most requests or batches of requests that are in flight on a connection.
     #[must_use]
     pub fn in_flight_per_connection(&self) -> u32 {
-        match self.protocol.has_streams() {
-            true => self.streams,
-            false => self.pipeline,
+        if self.protocol.has_streams() {
+            self.streams
+        } else {
+            self.pipeline
         }
     }
 }

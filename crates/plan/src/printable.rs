@@ -19,9 +19,10 @@ pub fn is_printable(c: char) -> bool {
 /// is not becomes `?`.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    match text.chars().all(is_printable) {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(text.chars().map(shown).collect()),
+    if text.chars().all(is_printable) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().map(shown).collect())
     }
 }
 
@@ -29,13 +30,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let stays = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
-    match text.chars().all(stays) {
-        true => Cow::Borrowed(text),
-        false => {
-            let text = text.replace("\r\n", "\n");
-            let shown = |c: char| if stays(c) { c } else { shown(c) };
-            Cow::Owned(text.chars().map(shown).collect())
-        }
+    if text.chars().all(stays) {
+        Cow::Borrowed(text)
+    } else {
+        let text = text.replace("\r\n", "\n");
+        let shown = |c: char| if stays(c) { c } else { shown(c) };
+        Cow::Owned(text.chars().map(shown).collect())
     }
 }
 
@@ -45,20 +45,19 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 pub fn printable_json(text: &str) -> Cow<'_, str> {
     // Only white space between values, which strings cannot contain.
     let stays = |c: char| is_printable(c) || c == '\n';
-    match text.chars().all(stays) {
-        true => Cow::Borrowed(text),
-        false => {
-            let mut escaped = String::with_capacity(text.len());
-            for c in text.chars() {
-                match stays(c) {
-                    true => escaped.push(c),
-                    // None of them is beyond the basic plane.
-                    false => escaped += &format!("\\u{:04x}", u32::from(c)),
-                }
-            }
-            Cow::Owned(escaped)
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if stays(c) {
+            escaped.push(c);
+        } else {
+            // None of them is beyond the basic plane.
+            escaped += &format!("\\u{:04x}", u32::from(c));
         }
     }
+    Cow::Owned(escaped)
 }
 
 fn shown(c: char) -> char {

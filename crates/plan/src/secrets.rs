@@ -85,9 +85,12 @@ impl Secret {
     /// The name of an environment variable for it: `X_API_KEY`.
     #[must_use]
     pub fn variable(&self) -> String {
-        let upper = |c: char| match c.is_ascii_alphanumeric() {
-            true => c.to_ascii_uppercase(),
-            false => '_',
+        let upper = |c: char| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_uppercase()
+            } else {
+                '_'
+            }
         };
         let name: String = self.name.chars().map(upper).collect();
         match name.chars().next() {
@@ -148,9 +151,10 @@ pub fn secrets_in_url(url: &str) -> Vec<Secret> {
 /// The secrets in the value of a header.
 #[must_use]
 pub fn secrets_in_header(name: &str, value: &str) -> Vec<Secret> {
-    match is_secret_header(name) {
-        true => Secret::new(name, 0..value.len()).into_iter().collect(),
-        false => secrets_in_url(value),
+    if is_secret_header(name) {
+        Secret::new(name, 0..value.len()).into_iter().collect()
+    } else {
+        secrets_in_url(value)
     }
 }
 

@@ -374,8 +374,9 @@ fn check_parts(
                 } == parts
         }
     };
-    match is_same {
-        true => Ok(()),
-        false => Err("the recording is not that of the agents together".to_owned()),
+    if is_same {
+        Ok(())
+    } else {
+        Err("the recording is not that of the agents together".to_owned())
     }
 }

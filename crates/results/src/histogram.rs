@@ -560,14 +560,13 @@ impl Histogram {
     fn to_v2(&self) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         let unpacked;
-        let buckets = match self.has_buckets() {
-            false => {
-                let mut copy = self.clone();
-                copy.make_buckets(self.max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS));
-                unpacked = copy.buckets;
-                &unpacked
-            }
-            true => &self.buckets,
+        let buckets = if !self.has_buckets() {
+            let mut copy = self.clone();
+            copy.make_buckets(self.max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS));
+            unpacked = copy.buckets;
+            &unpacked
+        } else {
+            &self.buckets
         };
         V2Serializer::new()
             .serialize(buckets, &mut bytes)

@@ -151,11 +151,12 @@ fn check_intervals(result: &RunResult) -> Result<(), String> {
     let drained = u128::from(recording.counters.answered_in_drain);
     if result.plan.load.batch_latency && drained > 0 {
         // Not every response that was read after the window has a sample.
-        return match (in_rows..=in_rows + drained).contains(&samples) {
-            true => Ok(()),
-            false => Err(format!(
+        return if (in_rows..=in_rows + drained).contains(&samples) {
+            Ok(())
+        } else {
+            Err(format!(
                 "service_time has {samples} samples, the intervals have {in_rows}"
-            )),
+            ))
         };
     }
     equal(

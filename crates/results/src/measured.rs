@@ -132,17 +132,16 @@ impl<'a> Samples<'a> {
             is_lower_bound,
             ..Measured::exact(us(value_ns))
         };
-        let known = match enough_samples(percent, samples) {
-            true => exact,
-            false => {
-                let (low, high) = ranks_around(percent, samples);
-                let high_ns = high.and_then(|rank| self.highest_ns(rank));
-                Measured {
-                    low: low.map_or(0.0, |rank| us(self.all.value_at_rank(rank))),
-                    high: high_ns.map_or(f64::INFINITY, us),
-                    enough_samples: false,
-                    ..exact
-                }
+        let known = if enough_samples(percent, samples) {
+            exact
+        } else {
+            let (low, high) = ranks_around(percent, samples);
+            let high_ns = high.and_then(|rank| self.highest_ns(rank));
+            Measured {
+                low: low.map_or(0.0, |rank| us(self.all.value_at_rank(rank))),
+                high: high_ns.map_or(f64::INFINITY, us),
+                enough_samples: false,
+                ..exact
             }
         };
         (samples > 0).then_some(known)

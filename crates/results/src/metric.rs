@@ -439,9 +439,10 @@ impl Metric {
         if recording.attribution.shown.is_empty() {
             return Some(shown);
         }
-        let corrected = match is_latency || recording.counters.due == 0 {
-            true => recording.corrected_latency(),
-            false => recording.corrected_service_time(),
+        let corrected = if is_latency || recording.counters.due == 0 {
+            recording.corrected_latency()
+        } else {
+            recording.corrected_service_time()
         };
         let none = Histogram::new();
         let value = Samples::new(&corrected, &none).statistic(statistic)?.value;
@@ -510,16 +511,16 @@ fn load_without_own(result: &RunResult) -> f64 {
     /// Of a run in which connections hardly ever were in use, nothing is known.
     const FACTOR_MAX: f64 = 100.0;
     let attribution = &result.recording.attribution;
-    let (lost, all) = match result.plan.pacing.is_open() {
-        true => {
-            let sent = result.recording.counters.sent;
-            (attribution.unsent, sent.saturating_add(attribution.unsent))
-        }
-        false => result.connections_idle_ns(),
+    let (lost, all) = if result.plan.pacing.is_open() {
+        let sent = result.recording.counters.sent;
+        (attribution.unsent, sent.saturating_add(attribution.unsent))
+    } else {
+        result.connections_idle_ns()
     };
-    match all > 0 {
-        true => 1.0 / (1.0 - lost as f64 / all as f64).max(1.0 / FACTOR_MAX),
-        false => 1.0,
+    if all > 0 {
+        1.0 / (1.0 - lost as f64 / all as f64).max(1.0 / FACTOR_MAX)
+    } else {
+        1.0
     }
 }
 

@@ -307,9 +307,10 @@ impl Summary {
             mean_in_flight: (duration_ns > 0)
                 .then(|| counters.in_flight_time_ns as f64 / duration_ns as f64),
             latency: of(&recorded.latency_samples()),
-            latency_parts: match recorded.attribution.shown.is_empty() {
-                true => Vec::new(),
-                false => recorded.latency_parts_at(&percents),
+            latency_parts: if recorded.attribution.shown.is_empty() {
+                Vec::new()
+            } else {
+                recorded.latency_parts_at(&percents)
             },
             service_time: of(&Samples::new(service_time, timed_out)),
             phases: PhaseSummaries {

@@ -228,9 +228,10 @@ impl Nats {
 impl Bus for Nats {
     /// Without a connection, messages are dropped: later they would be stale.
     fn publish(&self, message: Outgoing) -> Result<(), BusError> {
-        match self.shared.is_connected.load(Ordering::Relaxed) {
-            true => self.command(BusCommand::Publish(message)),
-            false => self.check(),
+        if self.shared.is_connected.load(Ordering::Relaxed) {
+            self.command(BusCommand::Publish(message))
+        } else {
+            self.check()
         }
     }
 
@@ -538,9 +539,10 @@ async fn write(
                 // Not since it was due: after a pause of this process, what has arrived meanwhile
                 // is read before the connection is taken for silent.
                 check_due = Instant::now() + PING_INTERVAL;
-                silent_intervals = match shared.was_heard.swap(false, Ordering::Relaxed) {
-                    true => 0,
-                    false => silent_intervals + 1,
+                silent_intervals = if shared.was_heard.swap(false, Ordering::Relaxed) {
+                    0
+                } else {
+                    silent_intervals + 1
                 };
                 pings += 1;
                 bytes.extend_from_slice(b"PING\r\n");

@@ -226,9 +226,10 @@ struct Heard {
 impl Heard {
     fn of(message: &Message, own: &Label) -> Option<(AgentId, Self)> {
         let versioned: Versioned = decode(&message.payload, MAX_MESSAGE_BYTES).ok()?;
-        let present = match versioned.version == *own {
-            true => Some(Present::of(message)?),
-            false => None,
+        let present = if versioned.version == *own {
+            Some(Present::of(message)?)
+        } else {
+            None
         };
         let heard = Self {
             version: versioned.version,
@@ -403,10 +404,11 @@ impl RollCall {
             };
             (agent.clone(), why)
         });
-        let left_out = match self.wanted.names.is_empty() {
-            true => left_out.collect(),
-            // The user knows whom he has named.
-            false => Vec::new(),
+        let left_out = if self.wanted.names.is_empty() {
+            left_out.collect()
+        } else {
+            // The user knows which agents he has named.
+            Vec::new()
         };
         Ok(Chosen { agents, left_out })
     }
@@ -510,13 +512,14 @@ impl RollCall {
             present: names.len(),
             wanted: number,
             names: names.join(", "),
-            unusable: match unusable.is_empty() {
-                true => String::new(),
-                false => format!(
+            unusable: if unusable.is_empty() {
+                String::new()
+            } else {
+                format!(
                     " (not usable: {}; this is {})",
                     unusable.join(", "),
                     self.version
-                ),
+                )
             },
         })
     }

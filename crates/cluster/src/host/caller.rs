@@ -219,9 +219,10 @@ impl HostCaller {
         let reading = self.reading.as_ref()?;
         let ended = self.ended().cloned();
         // Without any reply the link is lost, which is known after the lease.
-        let limit_ns = match reading.exchanges.is_empty() {
-            true => CLOCK_LIMIT_NS + LEASE_NS,
-            false => CLOCK_LIMIT_NS,
+        let limit_ns = if reading.exchanges.is_empty() {
+            CLOCK_LIMIT_NS + LEASE_NS
+        } else {
+            CLOCK_LIMIT_NS
         };
         let is_over = now_ns.saturating_sub(reading.since_ns) >= limit_ns;
         if ended.is_none() && !is_over && !clock::are_enough(&reading.exchanges) {
@@ -360,9 +361,10 @@ impl HostCaller {
             Phase::Asking { heard_ns: None, .. } => vec![Question::RollCall],
             Phase::Opening => vec![Question::Open],
             Phase::Open => {
-                let mut wanted = match self.is_calling {
-                    true => self.line.wanted_for_call(now_ns, ASK_NS),
-                    false => Vec::new(),
+                let mut wanted = if self.is_calling {
+                    self.line.wanted_for_call(now_ns, ASK_NS)
+                } else {
+                    Vec::new()
                 };
                 if self.reading.is_some() {
                     wanted.push(Question::Clock);

@@ -169,13 +169,12 @@ impl Way {
         {
             let there_ns = self.now_ns + AHEAD_NS;
             self.unanswered += u64::from(is_to_host);
-            match is_to_host {
-                true => self
-                    .server
-                    .on_message(&to_host(payload, there_ns), there_ns),
-                false => self
-                    .caller
-                    .on_message(&to_caller(payload, self.now_ns), self.now_ns),
+            if is_to_host {
+                self.server
+                    .on_message(&to_host(payload, there_ns), there_ns)
+            } else {
+                self.caller
+                    .on_message(&to_caller(payload, self.now_ns), self.now_ns)
             }
         }
         self.caller.on_tick(self.now_ns);

@@ -329,9 +329,10 @@ fn an_agent_that_dies_before_or_during_the_visit_costs_only_its_own_result() {
             && payload.windows(5).any(|window| window == b"\"a2\",")
             && payload.len() > PIECE_BYTES;
         pieces += usize::from(is_piece);
-        match is_piece && pieces > 1 {
-            true => Vec::new(),
-            false => vec![(0, payload.to_vec())],
+        if is_piece && pieces > 1 {
+            Vec::new()
+        } else {
+            vec![(0, payload.to_vec())]
         }
     });
     let visits = simulation.visit_these(present, &id, Errand::Fetch);

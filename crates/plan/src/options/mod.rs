@@ -288,17 +288,19 @@ impl OptionValue {
     }
 
     fn switch(is_given: bool, effect: &'static str, otherwise: Self) -> Self {
-        match is_given {
-            true => Self::Switch(effect),
-            false => otherwise,
+        if is_given {
+            Self::Switch(effect)
+        } else {
+            otherwise
         }
     }
 
     /// An empty list is [`OptionValue::Unset`].
     fn list(values: Vec<String>) -> Self {
-        match values.is_empty() {
-            true => Self::Unset,
-            false => Self::List(values),
+        if values.is_empty() {
+            Self::Unset
+        } else {
+            Self::List(values)
         }
     }
 

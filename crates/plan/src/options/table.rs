@@ -172,9 +172,10 @@ impl OptionSpec {
 
 /// The path of an input, of which `-` means stdin.
 fn or_stdin(path: PathBuf) -> PathBuf {
-    match path.as_os_str() == "-" {
-        true => "/dev/stdin".into(),
-        false => path,
+    if path.as_os_str() == "-" {
+        "/dev/stdin".into()
+    } else {
+        path
     }
 }
 
@@ -393,10 +394,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Send load for this long before measuring",
     )
     .default("0")
-    .shown("warm-up", Load, |plan| match plan.warmup.is_zero() {
-        true => Default("none"),
-        false => OptionValue::Time(plan.warmup),
-    }),
+    .shown("warm-up", Load, |plan| if plan.warmup.is_zero() { Default("none") } else { OptionValue::Time(plan.warmup) }),
     option(
         "delay-stats",
         Heading::Load,
@@ -452,10 +450,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "http3",
         Heading::Load,
         Setter::Switch(|plan| {
-            plan.load.protocol = match plan.load.protocol.is_grpc() {
-                true => Protocol::GrpcHttp3,
-                false => Protocol::Http3,
-            };
+            plan.load.protocol = if plan.load.protocol.is_grpc() { Protocol::GrpcHttp3 } else { Protocol::Http3 };
         }),
         "Use HTTP/3 over QUIC, on https:// URLs",
     )
@@ -561,10 +556,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .requires("grpc")
     .shown("types of messages from the server", Other, |plan| {
-        of_schema(plan, |schema| match schema.reflection {
-            true => Switch("reflection"),
-            false => Unset,
-        })
+        of_schema(plan, |schema| if schema.reflection { Switch("reflection") } else { Unset })
     }),
     option(
         "grpc-timeout",
@@ -1138,10 +1130,7 @@ pub static OPTIONS: &[OptionSpec] = &[
          latency counts from the first time",
     )
     .shown("early data", Load, |plan| {
-        match plan.has_tls() {
-            true => OptionValue::switch(plan.tls.early_data, "on", Default("off")),
-            false => Unset,
-        }
+        if plan.has_tls() { OptionValue::switch(plan.tls.early_data, "on", Default("off")) } else { Unset }
     }),
     option(
         "dns",

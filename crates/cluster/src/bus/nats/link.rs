@@ -167,9 +167,10 @@ impl Connector {
                     let is_login = ["authorization", "authentication"]
                         .iter()
                         .any(|word| text_lower.contains(word));
-                    return Err(match is_login {
-                        true => LinkError::NotAdmitted,
-                        false => LinkError::Unreachable(format!("the server says: {text}")),
+                    return Err(if is_login {
+                        LinkError::NotAdmitted
+                    } else {
+                        LinkError::Unreachable(format!("the server says: {text}"))
                     });
                 }
                 _ => {}
@@ -271,8 +272,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Vec<_> = all
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(&error))?;
-    match all.is_empty() {
-        true => Err(unusable(&"it has no certificate")),
-        false => Ok(all),
+    if all.is_empty() {
+        Err(unusable(&"it has no certificate"))
+    } else {
+        Ok(all)
     }
 }

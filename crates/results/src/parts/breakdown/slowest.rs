@@ -237,9 +237,10 @@ impl Means {
         let usual_before_us = take((usual_before_us - us(range.round_trip_ns) * share).max(0.0));
         let (mut before_server_us, mut unexplained_us) =
             (us(range.before_server_ns), us(range.first_byte_ns));
-        match is_stated {
-            true => before_server_us += usual_before_us,
-            false => unexplained_us += usual_before_us,
+        if is_stated {
+            before_server_us += usual_before_us
+        } else {
+            unexplained_us += usual_before_us
         }
         let least_us = us(range.round_trip_ns);
         let of_stated_us = least_us.min(before_server_us);

@@ -103,9 +103,10 @@ pub(super) fn slowest(result: &RunResult) -> TableBlock {
         row.extend((0..names.len()).map(|at| time_ns(request.server_timing_ns.get(at))));
         row
     });
-    let words: &[&str] = match traced {
-        true => &["Status", "Trace"],
-        false => &["Status"],
+    let words: &[&str] = if traced {
+        &["Status", "Trace"]
+    } else {
+        &["Status"]
     };
     TableBlock::new("The slowest requests", columns(words, &heads), rows)
 }

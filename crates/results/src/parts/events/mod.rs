@@ -140,9 +140,10 @@ fn check(result: &RunResult) -> Result<(), String> {
     let first = events.first_event.count();
     let timed = first.saturating_add(events.gap.count());
     let timed_out = recording.errors.count(ErrorKind::Timeout).exchanges;
-    let without_response = match result.plan.pacing.is_open() {
-        true => counters.in_flight.saturating_add(counters.unsent),
-        false => 0,
+    let without_response = if result.plan.pacing.is_open() {
+        counters.in_flight.saturating_add(counters.unsent)
+    } else {
+        0
     };
     // The first events of responses that were read after the window did not arrive in it.
     let arrived = match result.window.drained_ns {

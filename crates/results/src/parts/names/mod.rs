@@ -246,9 +246,10 @@ fn check(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
         let samples = u128::from(named.latency.count());
         equal(name, "answered", answered, "latency samples", samples)?;
         let timeouts = u128::from(named.errors.count(ErrorKind::Timeout).exchanges);
-        let in_flight = match result.plan.pacing.is_open() {
-            true => u128::from(named.in_flight),
-            false => 0,
+        let in_flight = if result.plan.pacing.is_open() {
+            u128::from(named.in_flight)
+        } else {
+            0
         };
         let unanswered = u128::from(named.unanswered.count());
         let waiting = timeouts + in_flight;
@@ -307,10 +308,11 @@ fn equal(
     right_name: &str,
     right: u128,
 ) -> Result<(), String> {
-    match left == right {
-        true => Ok(()),
-        false => Err(format!(
+    if left == right {
+        Ok(())
+    } else {
+        Err(format!(
             "{name}: {left_name} is {left}, but {right_name} is {right}"
-        )),
+        ))
     }
 }

@@ -106,16 +106,17 @@ fn functions_line(profile: &Profile) -> String {
         .take(FUNCTIONS_IN_TEXT)
         .map(|(row, found)| format!("{} {}", row.name, points(&found)))
         .collect();
-    match found.is_empty() {
-        true => format!(
+    if found.is_empty() {
+        format!(
             "no share of the samples differs significantly in slow time ({}){}",
             counted(blocks, "block"),
             what_would_show(shows)
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "shares of the samples in slow time minus other time, percentage points: {}",
             found.join("; ")
-        ),
+        )
     }
 }
 
@@ -175,9 +176,10 @@ fn losses(profile: &Profile) -> Option<String> {
         (profile.dropped, "left out because there were too many"),
         (
             // A few samples of every program are of its start or its end.
-            match profile.incomplete * 20 > profile.samples {
-                true => profile.incomplete,
-                false => 0,
+            if profile.incomplete * 20 > profile.samples {
+                profile.incomplete
+            } else {
+                0
             },
             "without their outermost functions",
         ),
@@ -222,9 +224,10 @@ fn difference_cell(
         return tables::unknown();
     };
     let cell = tables::value(show(&found), found.difference);
-    match found.is_significant() {
-        true => toned_if(found.difference > 0.0, Tone::Warning, cell),
-        false => toned(cell, Tone::Undecided),
+    if found.is_significant() {
+        toned_if(found.difference > 0.0, Tone::Warning, cell)
+    } else {
+        toned(cell, Tone::Undecided)
     }
 }
 
