@@ -90,9 +90,10 @@ impl Baseline {
             };
             let is_baseline = value == self.value;
             // Levels that are all numbers would be sorted.
-            let level = match is_baseline {
-                true => format!("{value} (baseline)"),
-                false => value,
+            let level = if is_baseline {
+                format!("{value} (baseline)")
+            } else {
+                value
             };
             let factor = name.clone();
             run.settings = vec![Setting { factor, level }];
@@ -100,11 +101,12 @@ impl Baseline {
             run.cell = None;
             if is_baseline { &mut base } else { &mut others }.push(run);
         }
-        match others.is_empty() {
-            true => Err(BaselineError::Alone {
+        if others.is_empty() {
+            Err(BaselineError::Alone {
                 baseline: self.to_string(),
-            }),
-            false => Ok(base.into_iter().chain(others).collect()),
+            })
+        } else {
+            Ok(base.into_iter().chain(others).collect())
         }
     }
 
@@ -125,9 +127,10 @@ impl Baseline {
                     .collect();
                 Err(BaselineError::Missing {
                     baseline: self.to_string(),
-                    known: match known.is_empty() {
-                        true => "none; give runs one with --label".to_owned(),
-                        false => known.join(", "),
+                    known: if known.is_empty() {
+                        "none; give runs one with --label".to_owned()
+                    } else {
+                        known.join(", ")
                     },
                 })
             }

@@ -31,9 +31,10 @@ pub fn by_common_place(sides: [Vec<Observation>; 2]) -> [Vec<Observation>; 2] {
     let have_same_places = !first.is_empty() && places.all(|other| other == first);
     let [old, new] = sides.each_ref().map(|side| side.iter().map(cell));
     let old: BTreeSet<_> = old.collect();
-    match have_same_places && new.into_iter().any(|cell| old.contains(&cell)) {
-        true => sides.map(by_place),
-        false => sides,
+    if have_same_places && new.into_iter().any(|cell| old.contains(&cell)) {
+        sides.map(by_place)
+    } else {
+        sides
     }
 }
 

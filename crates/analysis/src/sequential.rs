@@ -177,9 +177,10 @@ pub fn sequential_metrics(observations: &[Observation], judge: &[Metric]) -> Vec
     let has_rate = measured().any(|run| run.fixed_rate_per_sec().is_some());
     let [p50, p99] = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
     let is_known = |name: &String| measured().all(|run| run.value(name).is_some());
-    let mut names = match has_tokens(observations) && is_known(&metric::of_tokens()[1]) {
-        true => metric::of_tokens().to_vec(),
-        false => vec![metric::REQUESTS_PER_SEC.to_owned(), p99, p50],
+    let mut names = if has_tokens(observations) && is_known(&metric::of_tokens()[1]) {
+        metric::of_tokens().to_vec()
+    } else {
+        vec![metric::REQUESTS_PER_SEC.to_owned(), p99, p50]
     };
     if has_rate {
         names.remove(0);
@@ -352,9 +353,10 @@ impl Comparisons<'_> {
         // Holds for all levels at once (Bonferroni).
         let level_of_test = LEVEL / self.count as f64;
         let middle = stats::mean(values)?;
-        let resolution = match is_ratio {
-            true => mean_resolution(pair.each_ref().map(Vec::as_slice), self.metric),
-            false => 0.0,
+        let resolution = if is_ratio {
+            mean_resolution(pair.each_ref().map(Vec::as_slice), self.metric)
+        } else {
+            0.0
         };
         let finest = resolution.ln_1p();
         let known = |it: ConfidenceInterval| it.at_least(middle, finest);

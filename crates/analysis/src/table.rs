@@ -183,12 +183,11 @@ pub fn table(observations: &[Observation], options: &TableOptions) -> Result<Tab
         groups: groups(&groups_of_runs),
         has_spread: options.spread,
         columns,
-        by_name: match options.by_name {
-            true => {
-                let parts = by_request_name(observations);
-                Some(Box::new(table(&parts, &options_of_names(options))?))
-            }
-            false => None,
+        by_name: if options.by_name {
+            let parts = by_request_name(observations);
+            Some(Box::new(table(&parts, &options_of_names(options))?))
+        } else {
+            None
         },
     })
 }

@@ -15,12 +15,14 @@ pub(crate) fn body(parts: &[Part], escapes_with_backslash: bool) -> (Vec<u8>, St
     let boundary = boundary(parts);
     let mut body = Vec::new();
     for part in parts {
-        let quoted = |text: &str| match escapes_with_backslash {
-            true => text.replace('\\', "\\\\").replace('"', "\\\""),
-            false => text
-                .replace('"', "%22")
-                .replace('\r', "%0D")
-                .replace('\n', "%0A"),
+        let quoted = |text: &str| {
+            if escapes_with_backslash {
+                text.replace('\\', "\\\\").replace('"', "\\\"")
+            } else {
+                text.replace('"', "%22")
+                    .replace('\r', "%0D")
+                    .replace('\n', "%0A")
+            }
         };
         let mut head = format!(
             "--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"",

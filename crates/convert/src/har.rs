@@ -152,9 +152,10 @@ impl<'de> Deserialize<'de> for Method {
             && text
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-        match is_method {
-            true => Ok(Self(text)),
-            false => Err(D::Error::custom(format!("{text:?} is not a method"))),
+        if is_method {
+            Ok(Self(text))
+        } else {
+            Err(D::Error::custom(format!("{text:?} is not a method")))
         }
     }
 }

@@ -88,9 +88,12 @@ impl Variables {
         if marked.secrets.is_empty() {
             return shell::quoted(&marked.text);
         }
-        let literal = |text: &str| match text.is_empty() {
-            true => String::new(),
-            false => shell::quoted(text),
+        let literal = |text: &str| {
+            if text.is_empty() {
+                String::new()
+            } else {
+                shell::quoted(text)
+            }
         };
         self.filled(marked, literal, |name| format!("\"${{{name}:?}}\""))
     }

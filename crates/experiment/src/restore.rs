@@ -381,9 +381,10 @@ fn why_gone(host: &dyn Host, journal: &Journal, entry: &Entry) -> Option<&'stati
         return None;
     };
     let is_of_network = || sysctl_path(key).is_some_and(|path| path.starts_with("/proc/sys/net"));
-    match is_rebooted(host, journal) {
-        true => Some(REBOOTED),
-        false => (is_elsewhere(host, journal) && is_of_network()).then_some(ELSEWHERE),
+    if is_rebooted(host, journal) {
+        Some(REBOOTED)
+    } else {
+        (is_elsewhere(host, journal) && is_of_network()).then_some(ELSEWHERE)
     }
 }
 

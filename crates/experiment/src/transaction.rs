@@ -225,14 +225,15 @@ impl Transaction {
         let (journal, id) = self.record_write(host, step)?;
         // Writes the present value first. This changes nothing, but shows that the kernel takes it:
         // otherwise it could not be restored.
-        let written = match is_first {
-            true => host.write(&path, &now.0).map_err(|error| {
+        let written = if is_first {
+            host.write(&path, &now.0).map_err(|error| {
                 refuse(format!(
                     "the present value {now} cannot be written, so it could not be restored \
-                     ({error})"
+                 ({error})"
                 ))
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         };
         let written = written.and_then(|()| {
             host.write(&path, &content.0)

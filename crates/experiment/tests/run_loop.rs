@@ -192,9 +192,10 @@ impl Session<'_> {
             return Err(error.to_string());
         }
         let left = &prepared.remaining;
-        let tries = match self.tries {
-            true => prepared.tries(),
-            false => Vec::new(),
+        let tries = if self.tries {
+            prepared.tries()
+        } else {
+            Vec::new()
         };
         let mut told = left.notes.clone();
         let made = Flag::new(0);

@@ -19,9 +19,10 @@ pub(crate) fn read(file: File, metadata: &Metadata, max_bytes: u64) -> io::Resul
     let identity = (metadata.dev(), metadata.ino());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(bytes) = kept.get(&identity) {
-        return match bytes.len() as u64 > max_bytes {
-            true => Err(too_large(max_bytes)),
-            false => Ok(bytes.clone()),
+        return if bytes.len() as u64 > max_bytes {
+            Err(too_large(max_bytes))
+        } else {
+            Ok(bytes.clone())
         };
     }
     let bytes = read_from(file, max_bytes)?;

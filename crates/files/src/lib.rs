@@ -28,9 +28,10 @@ pub const STDIN: &str = "/dev/stdin";
 /// The input that a user names: `-` is [`STDIN`].
 #[must_use]
 pub fn named(path: &Path) -> &Path {
-    match path.as_os_str() == "-" {
-        true => Path::new(STDIN),
-        false => path,
+    if path.as_os_str() == "-" {
+        Path::new(STDIN)
+    } else {
+        path
     }
 }
 
@@ -54,9 +55,10 @@ pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open_file(path)?;
     let metadata = file.metadata()?;
     // Stdin may be a file that cannot be opened again, and is at its end the second time.
-    match metadata.is_file() && path != Path::new(STDIN) {
-        true => content(file, &metadata, max_bytes),
-        false => kept::read(file, &metadata, max_bytes),
+    if metadata.is_file() && path != Path::new(STDIN) {
+        content(file, &metadata, max_bytes)
+    } else {
+        kept::read(file, &metadata, max_bytes)
     }
 }
 
@@ -175,9 +177,10 @@ fn check(metadata: &Metadata) -> io::Result<()> {
         return Err(is_directory());
     }
     let is_device = kind.is_char_device() || kind.is_block_device();
-    match is_device && metadata.rdev() != NULL_DEVICE {
-        true => Err(refused("is a device (expected a file)")),
-        false => Ok(()),
+    if is_device && metadata.rdev() != NULL_DEVICE {
+        Err(refused("is a device (expected a file)"))
+    } else {
+        Ok(())
     }
 }
 
@@ -248,9 +251,10 @@ mod tests {
             let opened = open_unpacked(path, 1).map(drop);
             assert_eq!(opened.expect_err("refused").to_string(), problem);
             let regular = read_regular(path, 1).expect_err("refused");
-            match path.is_dir() {
-                true => assert_eq!(regular.kind(), io::ErrorKind::IsADirectory),
-                false => assert_eq!(regular.to_string(), "not a regular file"),
+            if path.is_dir() {
+                assert_eq!(regular.kind(), io::ErrorKind::IsADirectory)
+            } else {
+                assert_eq!(regular.to_string(), "not a regular file")
             }
         }
         let missing = read(&folder.path().join("missing"), 1).expect_err("it is missing");

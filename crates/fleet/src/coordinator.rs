@@ -282,8 +282,9 @@ fn shown(share: &RunPlan, plan: &RunPlan, invocation: &Invocation) -> RunPlan {
     let mut shown = share.clone();
     shown.request = plan.request.clone();
     shown.tls = plan.tls.clone();
-    match invocation.keeps_secrets {
-        true => shown,
-        false => shown.without_secrets(),
+    if invocation.keeps_secrets {
+        shown
+    } else {
+        shown.without_secrets()
     }
 }

@@ -23,9 +23,10 @@ pub(crate) fn read_frame(stream: &mut impl Read, limit: u64) -> io::Result<Optio
     }
     let mut bytes = Vec::new();
     stream.take(length).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 == length {
-        true => Ok(Some(bytes)),
-        false => Ok(None),
+    if bytes.len() as u64 == length {
+        Ok(Some(bytes))
+    } else {
+        Ok(None)
     }
 }
 

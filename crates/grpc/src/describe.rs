@@ -51,9 +51,12 @@ fn of_service(service: &ServiceDescriptor) -> String {
 }
 
 fn of_method(method: &MethodDescriptor) -> String {
-    let side = |is_stream: bool, message: MessageDescriptor| match is_stream {
-        true => format!("stream {}", message.full_name()),
-        false => message.full_name().to_owned(),
+    let side = |is_stream: bool, message: MessageDescriptor| {
+        if is_stream {
+            format!("stream {}", message.full_name())
+        } else {
+            message.full_name().to_owned()
+        }
     };
     format!(
         "rpc {}({}) returns ({});",

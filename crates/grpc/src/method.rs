@@ -191,9 +191,10 @@ pub(crate) fn type_of(field: &FieldDescriptor) -> String {
         return format!("map<{}, {}>", name_of(&key.kind()), name_of(&value.kind()));
     }
     let name = name_of(&field.kind());
-    match field.is_list() {
-        true => format!("repeated {name}"),
-        false => name,
+    if field.is_list() {
+        format!("repeated {name}")
+    } else {
+        name
     }
 }
 

@@ -180,9 +180,10 @@ fn protox_file(name: &str, text: &str) -> Result<DescriptorPool, protox::Error> 
 
     impl FileResolver for One {
         fn open_file(&self, name: &str) -> Result<File, protox::Error> {
-            match name == self.0.name() {
-                true => Ok(self.0.clone()),
-                false => Err(protox::Error::file_not_found(name)),
+            if name == self.0.name() {
+                Ok(self.0.clone())
+            } else {
+                Err(protox::Error::file_not_found(name))
             }
         }
     }

@@ -280,9 +280,10 @@ fn place(at: &str, type_name: &str) -> String {
 fn inside(outer: &str, message: &MessageDescriptor, error: MessageError) -> MessageError {
     match error {
         MessageError::Field { at, problem } => MessageError::Field {
-            at: match at == message.full_name() {
-                true => place(outer, &at),
-                false => joined(outer, &at),
+            at: if at == message.full_name() {
+                place(outer, &at)
+            } else {
+                joined(outer, &at)
             },
             problem,
         },
@@ -346,9 +347,10 @@ fn put_element(
 ) -> Result<(), MessageError> {
     if !has_hole(value) {
         let name = field.name().to_owned();
-        let value = match field.is_list() {
-            true => Value::Array(vec![value.clone()]),
-            false => value.clone(),
+        let value = if field.is_list() {
+            Value::Array(vec![value.clone()])
+        } else {
+            value.clone()
         };
         let alone = Value::Object([(name, value)].into_iter().collect());
         let put = put_fixed(field.parent_message(), &alone, parts);

@@ -129,9 +129,10 @@ fn a_filled_template_is_the_message_of_the_filled_json() {
         (r#"{"wrapped": {}, "any": [1, "x"]}"#, &[]),
         ("{}", &[]),
     ] {
-        let json = match json.contains("\"wrapped\": {}") {
-            true => json.replace("\"wrapped\": {}, ", ""),
-            false => json.to_owned(),
+        let json = if json.contains("\"wrapped\": {}") {
+            json.replace("\"wrapped\": {}, ", "")
+        } else {
+            json.to_owned()
         };
         let parts = method.encode_template(&pieces(&json));
         let parts = parts.unwrap_or_else(|error| panic!("{json}: {error}"));

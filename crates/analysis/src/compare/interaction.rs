@@ -46,9 +46,10 @@ pub(super) fn combinations<'a>(
         let name = |other: &&Factor| {
             let level = &other.levels[level_in(run, other)?];
             // The place of a run, or the heading above it, needs no name of a factor before it.
-            Some(match HEADINGS.contains(&other.name.as_str()) {
-                true => level.clone(),
-                false => format!("{} = {level}", other.name),
+            Some(if HEADINGS.contains(&other.name.as_str()) {
+                level.clone()
+            } else {
+                format!("{} = {level}", other.name)
             })
         };
         vary.iter().filter_map(name).collect()
@@ -149,9 +150,10 @@ impl Effects {
 
     fn p_value(&self, difference: f64, variance: f64) -> f64 {
         let t = difference / (variance * self.noise).sqrt();
-        match difference == 0.0 {
-            true => 1.0,
-            false => student_t_p_value(t, self.freedom).unwrap_or(1.0),
+        if difference == 0.0 {
+            1.0
+        } else {
+            student_t_p_value(t, self.freedom).unwrap_or(1.0)
         }
     }
 

@@ -66,9 +66,12 @@ pub(super) fn judge(
         }
     }
     let count = groups.len();
-    let shown_by = |noise, runs| match values.in_blocks {
-        true => detectable_difference_in_blocks(noise, runs, count),
-        false => detectable_difference(noise, runs, count),
+    let shown_by = |noise, runs| {
+        if values.in_blocks {
+            detectable_difference_in_blocks(noise, runs, count)
+        } else {
+            detectable_difference(noise, runs, count)
+        }
     };
     let (detectable, runs_needed) = power(noise, runs, threshold, shown_by);
     let mut comparison = Comparison {

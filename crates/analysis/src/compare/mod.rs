@@ -545,9 +545,10 @@ pub fn compare_cells(
     if factors.is_empty() {
         return Err(CompareError::OneCell);
     }
-    let mut differences = match options.is_sequential {
-        true => sequential_differences(observations, &metrics, options.threshold),
-        false => Vec::new(),
+    let mut differences = if options.is_sequential {
+        sequential_differences(observations, &metrics, options.threshold)
+    } else {
+        Vec::new()
     };
     let mut comparisons = Vec::new();
     for factor in &factors {

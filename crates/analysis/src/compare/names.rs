@@ -83,10 +83,11 @@ pub fn compare_names(
 fn names_of(side: Named<'_>) -> Result<Vec<String>, CompareError> {
     let good = side.runs.iter().filter(|run| run.failure.is_none());
     let names = request_names(good);
-    match names.is_empty() {
-        true => Err(CompareError::NoNames {
+    if names.is_empty() {
+        Err(CompareError::NoNames {
             which: side.name.to_owned(),
-        }),
-        false => Ok(names),
+        })
+    } else {
+        Ok(names)
     }
 }

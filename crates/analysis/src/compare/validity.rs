@@ -50,9 +50,10 @@ impl FailedShare {
     /// The failed share, 0 to 1; 0 without requests.
     #[must_use]
     pub fn share(&self) -> f64 {
-        match self.of > 0.0 {
-            true => self.failed / self.of,
-            false => 0.0,
+        if self.of > 0.0 {
+            self.failed / self.of
+        } else {
+            0.0
         }
     }
 

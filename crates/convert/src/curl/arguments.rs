@@ -66,9 +66,10 @@ fn long<'a>(
         let message = format!("{}: curl has no such option", word.text);
         return Err(CurlError::new(word.place, message));
     };
-    let value = match option.takes_value {
-        true => next_value(&word.text, word.place, words)?,
-        false => String::new(),
+    let value = if option.takes_value {
+        next_value(&word.text, word.place, words)?
+    } else {
+        String::new()
     };
     Ok(Argument {
         name: word.text.clone(),

@@ -266,9 +266,10 @@ impl Operation {
             return (Some(Body::Inline(body)), Some(its));
         }
         let body = std::mem::take(&mut self.data).into_body();
-        let its = match self.is_json {
-            true => "application/json",
-            false => "application/x-www-form-urlencoded",
+        let its = if self.is_json {
+            "application/json"
+        } else {
+            "application/x-www-form-urlencoded"
         };
         let its = body.is_some().then(|| its.to_owned());
         (body, its)
@@ -352,10 +353,11 @@ impl Operation {
     /// The URLs of a word, complete.
     fn urls_of(&self, word: &Word, upload: Option<&Word>) -> Result<Vec<String>, CurlError> {
         let error = |message: String| CurlError::new(word.place, message);
-        let all = match self.is_globbing_off {
-            true => vec![word.text.clone()],
-            false => url::globbed(&word.text)
-                .map_err(|why| error(format!("{why} (--globoff takes the URL as it is)")))?,
+        let all = if self.is_globbing_off {
+            vec![word.text.clone()]
+        } else {
+            url::globbed(&word.text)
+                .map_err(|why| error(format!("{why} (--globoff takes the URL as it is)")))?
         };
         let target = match &self.target {
             Some(target) if !target.text.starts_with('/') => {
@@ -432,20 +434,22 @@ fn user(word: &Word) -> Result<String, CurlError> {
 /// `user:password` for the proxy, which curl decodes.
 fn proxy_user(word: &Word) -> Result<String, CurlError> {
     let error = |why: &str| CurlError::new(word.place, format!("--proxy-user: {why}"));
-    match word.text.contains(':') {
-        true => ProxySpec::decoded_user(&word.text).map_err(|why| error(&why)),
-        false => Err(error("has no password (expected user:password)")),
+    if word.text.contains(':') {
+        ProxySpec::decoded_user(&word.text).map_err(|why| error(&why))
+    } else {
+        Err(error("has no password (expected user:password)"))
     }
 }
 
 /// A PEM file without a password.
 fn certificate(word: &Word) -> Result<&str, CurlError> {
-    match word.text.contains(':') {
-        false => Ok(&word.text),
-        true => Err(CurlError::new(
+    if !word.text.contains(':') {
+        Ok(&word.text)
+    } else {
+        Err(CurlError::new(
             word.place,
             "--cert: a password of the certificate is not supported (write a key without one)",
-        )),
+        ))
     }
 }
 

@@ -106,9 +106,12 @@ impl Endpoint {
 
 /// The paths and their dialects, for people.
 fn known_paths() -> String {
-    let paths = PATHS.map(|(end, ..)| match end.starts_with("/api/") {
-        true => end.to_owned(),
-        false => format!("/v1{end}"),
+    let paths = PATHS.map(|(end, ..)| {
+        if end.starts_with("/api/") {
+            end.to_owned()
+        } else {
+            format!("/v1{end}")
+        }
     });
     paths.join(", ")
 }

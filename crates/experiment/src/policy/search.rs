@@ -177,9 +177,10 @@ impl SearchSpec {
     fn ceiling_s(&self) -> f64 {
         let run_s = self.run.as_secs_f64();
         let mut needs = self.slo.iter().map(|condition| condition.metric().needs());
-        match needs.any(|needs| needs.is_of_long_responses()) {
-            true => run_s,
-            false => run_s.min(CEILING_S),
+        if needs.any(|needs| needs.is_of_long_responses()) {
+            run_s
+        } else {
+            run_s.min(CEILING_S)
         }
     }
 
@@ -239,12 +240,13 @@ impl SearchSpec {
             .warnings
             .iter()
             .any(|warning| matches!(warning.data, Warning::RateNotSustained { .. }));
-        readings.push(match is_behind {
-            true => Reading::failed(due),
-            false => Reading {
+        readings.push(if is_behind {
+            Reading::failed(due)
+        } else {
+            Reading {
                 relative: (1.0 - taken / due.max(1.0)).max(0.0) / (1.0 - DELIVERED_MIN),
                 requests: due,
-            },
+            }
         });
         readings
     }

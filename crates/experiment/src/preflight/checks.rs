@@ -42,9 +42,10 @@ impl Findings {
 
     /// A problem, unless a hook that runs before may solve it.
     fn problem_unless(&mut self, may_be_solved: bool, spec: &Spec, line: usize, text: String) {
-        match may_be_solved {
-            true => self.note(text),
-            false => self.problem(spec, line, text),
+        if may_be_solved {
+            self.note(text)
+        } else {
+            self.problem(spec, line, text)
         }
     }
 }
@@ -156,9 +157,10 @@ fn check_sysctls(
             }
         };
         if let Err(error) = host.check_writable(&path) {
-            let why = match host.is_root() {
-                true => read_only(host, &path, &error),
-                false => format!("only root may set it: {}", as_root(factor)),
+            let why = if host.is_root() {
+                read_only(host, &path, &error)
+            } else {
+                format!("only root may set it: {}", as_root(factor))
             };
             findings.problem(spec, factor.line, format!("{key}: {why}"));
         }

@@ -125,13 +125,15 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet
         seconds @ 60.. => Duration::from_secs(seconds),
         _ => sum,
     };
-    let commands = match checks::commands(spec).is_empty() {
-        true => "",
-        false => ", plus the time of the hooks",
+    let commands = if checks::commands(spec).is_empty() {
+        ""
+    } else {
+        ", plus the time of the hooks"
     };
-    let agents = match is_fleet {
-        true => ", plus the start of the agents for each run",
-        false => "",
+    let agents = if is_fleet {
+        ", plus the start of the agents for each run"
+    } else {
+        ""
     };
     let most = spec.until.map_or("", |_| "at most ");
     format!("{most}about {}{commands}{agents}", units::time(sum))
@@ -165,9 +167,12 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// The text with escapes in place of what is not printable, so that a command can be recognized.
 pub(super) fn printable(text: &str) -> String {
-    let escaped = |c: char| match plan::is_printable(c) {
-        true => c.to_string(),
-        false => c.escape_default().to_string(),
+    let escaped = |c: char| {
+        if plan::is_printable(c) {
+            c.to_string()
+        } else {
+            c.escape_default().to_string()
+        }
     };
     text.chars().map(escaped).collect()
 }

@@ -69,12 +69,11 @@ pub(super) fn read_factor(
         section.name = format!("[[factor]] {name}");
     }
     let is_short = kind.is_none() && keys.levels.is_none();
-    let rest = match is_short {
-        true => section.rest(problems),
-        false => {
-            section.refuse_rest(known, problems);
-            Vec::new()
-        }
+    let rest = if is_short {
+        section.rest(problems)
+    } else {
+        section.refuse_rest(known, problems);
+        Vec::new()
     };
     let mut reader = Reader {
         table: section.name,

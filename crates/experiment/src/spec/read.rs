@@ -558,11 +558,10 @@ fn check_factor_names(spec: &Spec, problems: &mut Problems) {
         if let Some(other) = variables.insert(own.clone(), &factor.name) {
             let is_same = other == factor.name;
             let other = shown(other);
-            let text = match is_same {
-                true => format!("two factors are called {name}"),
-                false => format!(
-                    "the factors {other} and {name} would share the variable {own}: rename one"
-                ),
+            let text = if is_same {
+                format!("two factors are called {name}")
+            } else {
+                format!("the factors {other} and {name} would share the variable {own}: rename one")
             };
             problems.add(factor.line, text);
         }
@@ -586,9 +585,10 @@ fn check_same_resources(spec: &Spec, problems: &mut Problems) {
         for resource in resources.iter().map(|resource: &String| on(resource)) {
             let name = &factor.name;
             if let Some(other) = set.insert(resource.clone(), name) {
-                let text = match other == name {
-                    true => format!("{name}: names {resource} twice"),
-                    false => format!("the factors {other} and {name} both set {resource}"),
+                let text = if other == name {
+                    format!("{name}: names {resource} twice")
+                } else {
+                    format!("the factors {other} and {name} both set {resource}")
                 };
                 problems.add(factor.line, text);
             }

@@ -47,9 +47,10 @@ impl Spec {
                 None => selection.levels.push((factor.to_owned(), chosen)),
             }
         }
-        match design::cells(self).iter().any(|it| selection.selects(it)) {
-            true => Ok(selection),
-            false => Err("no cell has all of these levels".to_owned()),
+        if design::cells(self).iter().any(|it| selection.selects(it)) {
+            Ok(selection)
+        } else {
+            Err("no cell has all of these levels".to_owned())
         }
     }
 }

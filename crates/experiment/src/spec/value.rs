@@ -60,9 +60,10 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        match value.is_finite() {
-            true => Ok(Value::Float(value)),
-            false => Err(E::custom("expected a finite number")),
+        if value.is_finite() {
+            Ok(Value::Float(value))
+        } else {
+            Err(E::custom("expected a finite number"))
         }
     }
 
@@ -189,13 +190,10 @@ key_types! {
     HostName(String) = |value| {
         let name = value.text()?;
         let may = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        match name.len() <= HOST_BYTES && name.bytes().all(may) {
-            true => Ok(name),
-            false => Err(format!(
-                "{} is not the name of an agent (at most {HOST_BYTES} letters, digits, - and _)",
-                shown(&name)
-            )),
-        }
+        if name.len() <= HOST_BYTES && name.bytes().all(may) { Ok(name) } else { Err(format!(
+            "{} is not the name of an agent (at most {HOST_BYTES} letters, digits, - and _)",
+            shown(&name)
+        )) }
     };
     /// A URL that requests can be sent to.
     Url(String) = |value| {
@@ -248,10 +246,7 @@ key_types! {
             }
             metrics.push(metric);
         }
-        match metrics.is_empty() {
-            true => value.refuse(EXPECTED),
-            false => Ok(metrics),
-        }
+        if metrics.is_empty() { value.refuse(EXPECTED) } else { Ok(metrics) }
     };
     /// A percentage like `"2%"`, as a share.
     Percentage(f64) = |value| {

@@ -192,11 +192,12 @@ fn carry_out(
         targets,
         folder,
     } = work;
-    let targets = match targets.is_empty() {
-        true => Targets::default(),
-        false => targets
+    let targets = if targets.is_empty() {
+        Targets::default()
+    } else {
+        targets
             .parse()
-            .map_err(|error: TargetsError| error.to_string())?,
+            .map_err(|error: TargetsError| error.to_string())?
     };
     let details: Details = serde_json::from_value(details)
         .map_err(|error| format!("the plan that arrived is not valid: {error}"))?;

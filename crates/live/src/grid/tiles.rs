@@ -195,12 +195,13 @@ fn face(
         .map_or(0.0, |it| rate / it - 1.0);
     let (mark, shade) = shade(difference);
     let mark = if tile.has_failed { "!" } else { mark };
-    match is_wide {
-        true => (format!("{:>5} {mark:<2}", short(rate)), shade),
-        false => (
+    if is_wide {
+        (format!("{:>5} {mark:<2}", short(rate)), shade)
+    } else {
+        (
             format!("{:<2}", if mark.is_empty() { "=" } else { mark }),
             shade,
-        ),
+        )
     }
 }
 

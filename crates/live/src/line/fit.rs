@@ -164,9 +164,10 @@ const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 fn bar(share: f64, columns: usize, appearance: Appearance) -> String {
     let eighths = (share * columns as f64 * 8.0).round() as usize;
     let (full, rest) = (eighths / 8, eighths % 8);
-    let mut bar: String = match appearance.unicode {
-        true => "█".repeat(full),
-        false => "#".repeat(full),
+    let mut bar: String = if appearance.unicode {
+        "█".repeat(full)
+    } else {
+        "#".repeat(full)
     };
     let mut used = full;
     if appearance.unicode && rest > 0 {
