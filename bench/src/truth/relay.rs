@@ -188,9 +188,10 @@ impl Work {
         {
             let client = &self.clients[next.client];
             // What an end does not take is lost, as on any link.
-            let _ = match next.is_to_server {
-                true => client.back.send(&next.bytes),
-                false => self.front.send_to(&next.bytes, client.address),
+            let _ = if next.is_to_server {
+                client.back.send(&next.bytes)
+            } else {
+                self.front.send_to(&next.bytes, client.address)
             };
         }
         Ok(())
@@ -240,9 +241,10 @@ impl Work {
     }
 
     fn fly(&mut self, client: usize, is_to_server: bool, bytes: &[u8]) {
-        let (weather, counts) = match is_to_server {
-            true => (self.link.to_server, &mut self.passed.to_server),
-            false => (self.link.to_client, &mut self.passed.to_client),
+        let (weather, counts) = if is_to_server {
+            (self.link.to_server, &mut self.passed.to_server)
+        } else {
+            (self.link.to_client, &mut self.passed.to_client)
         };
         counts.came += 1;
         let random = &mut self.random;
@@ -255,9 +257,10 @@ impl Work {
         counts.doubled += copies - 1;
         let is_late = has_luck(weather.late);
         counts.late += u64::from(is_late);
-        let late = match is_late {
-            true => self.link.delay.mul_f64(2.0 * self.random.f64()),
-            false => Duration::ZERO,
+        let late = if is_late {
+            self.link.delay.mul_f64(2.0 * self.random.f64())
+        } else {
+            Duration::ZERO
         };
         let due = now() + self.link.delay + late;
         for _ in 0..copies {

@@ -183,10 +183,7 @@ impl Context {
                     is_bodiless: head.method == "HEAD" || head.method == "CONNECT" && is_success,
                     is_http10: head.is_http10,
                     keeps_alive,
-                    body: match decision.echoes() {
-                        true => body,
-                        false => Vec::new(),
-                    },
+                    body: if decision.echoes() { body } else { Vec::new() },
                 };
                 (form.prepare)(recipe, &traits)
             }

@@ -466,9 +466,10 @@ impl Ending {
         if steps.contains(&Step::Forget) {
             return Self::Forget;
         }
-        Self::Close(match steps.contains(&Step::Reset) {
-            true => ErrorCode::INTERNAL_ERROR,
-            false => ErrorCode::NO_ERROR,
+        Self::Close(if steps.contains(&Step::Reset) {
+            ErrorCode::INTERNAL_ERROR
+        } else {
+            ErrorCode::NO_ERROR
         })
     }
 }

@@ -146,9 +146,12 @@ impl Recipe {
         &mut self,
         mut options: impl Iterator<Item = &'a str>,
     ) -> Result<(), String> {
-        options.try_for_each(|option| match option.starts_with("llm=") {
-            true => self.apply(option).map(drop),
-            false => Ok(()),
+        options.try_for_each(|option| {
+            if option.starts_with("llm=") {
+                self.apply(option).map(drop)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -165,17 +168,19 @@ impl Recipe {
 
     /// Bytes of the body that answers a request with a body of this size.
     pub(crate) fn body_bytes(&self, request_body_bytes: usize) -> u64 {
-        match self.echoes {
-            true => request_body_bytes as u64,
-            false => self.size_bytes,
+        if self.echoes {
+            request_body_bytes as u64
+        } else {
+            self.size_bytes
         }
     }
 
     /// The media type of the body.
     pub(crate) fn media_type(&self) -> &'static str {
-        match self.events.is_stream() {
-            true => self.events.media_type(),
-            false => "text/plain",
+        if self.events.is_stream() {
+            self.events.media_type()
+        } else {
+            "text/plain"
         }
     }
 

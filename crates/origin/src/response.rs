@@ -300,12 +300,11 @@ impl Writer<'_> {
             if !delay.is_none() {
                 steps.push(Step::Pause(delay));
             }
-            steps.push(Step::Bytes(match is_chunked {
-                true => {
-                    let size = format!("{:x}\r\n", content.len());
-                    [size.as_bytes(), &content, b"\r\n"].concat()
-                }
-                false => content,
+            steps.push(Step::Bytes(if is_chunked {
+                let size = format!("{:x}\r\n", content.len());
+                [size.as_bytes(), &content, b"\r\n"].concat()
+            } else {
+                content
             }));
         }
         Some(steps)
@@ -373,11 +372,12 @@ impl Writer<'_> {
 
     /// The last chunk with the trailers.
     fn last_chunk(&self) -> Step {
-        let trailers = match self.recipe.has_trailers {
-            true => TRAILERS
+        let trailers = if self.recipe.has_trailers {
+            TRAILERS
                 .map(|(name, value)| format!("{name}: {value}\r\n"))
-                .concat(),
-            false => String::new(),
+                .concat()
+        } else {
+            String::new()
         };
         Step::Bytes(format!("0\r\n{trailers}\r\n").into_bytes())
     }

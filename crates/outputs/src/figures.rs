@@ -25,14 +25,10 @@ impl Serialize for Figures {
 fn number(value: f64) -> serde_json::Value {
     /// Larger whole numbers are not exact (IEEE 754, binary64).
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-    match value.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&value) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is whole and within the range"
-        )]
-        true => serde_json::Value::from(value as u64),
-        false => serde_json::Value::from(value),
+    if value.fract() == 0.0 && (0.0..=EXACT_MAX).contains(&value) {
+        serde_json::Value::from(value as u64)
+    } else {
+        serde_json::Value::from(value)
     }
 }
 

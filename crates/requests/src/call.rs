@@ -71,9 +71,10 @@ impl Methods {
         let beginning = body.beginning().trim_ascii_start();
         let is_json = beginning.first() == Some(&b'{');
         let Some(types) = types else {
-            return match is_json {
-                true => Err(fault(NO_TYPES.to_owned())),
-                false => message_of_bytes(body).map_err(fault),
+            return if is_json {
+                Err(fault(NO_TYPES.to_owned()))
+            } else {
+                message_of_bytes(body).map_err(fault)
             };
         };
         if !is_json && !body.pieces.is_empty() {

@@ -235,9 +235,10 @@ impl Client {
     pub(crate) fn next(&mut self, set: &RequestSet) -> usize {
         let is_missing = |capture: &Capture| self.values[capture.variable as usize].is_none();
         let last = self.current.map_or(&[][..], |last| set.captures_of(last));
-        let request = match last.iter().any(is_missing) {
-            true => 0,
-            false => self.next,
+        let request = if last.iter().any(is_missing) {
+            0
+        } else {
+            self.next
         };
         for capture in set.captures_of(request) {
             self.values[capture.variable as usize] = None;

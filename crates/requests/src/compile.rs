@@ -86,9 +86,10 @@ pub fn load_with_moments(
     let mut arrivals: Vec<Arrival> = Vec::new();
     let scope = each_entry(inputs, &mut |entry, scope| {
         let Some(due) = entry.due else {
-            let problem = match arrivals.is_empty() {
-                true => "the request has no moment (key at), which --speed needs",
-                false => "the request has no moment (key at), and those before it have one",
+            let problem = if arrivals.is_empty() {
+                "the request has no moment (key at), which --speed needs"
+            } else {
+                "the request has no moment (key at), and those before it have one"
             };
             return Err(Fault::new(entry.at, problem));
         };
@@ -160,9 +161,10 @@ pub(crate) fn address(entry: &Entry) -> Result<(Option<Target>, Template), Fault
         None => text.len(),
     };
     let target = Target::parse(&text[..end]).map_err(|error| fault(error.to_string()))?;
-    let mut path = match text[end..].starts_with('/') {
-        true => Template::default(),
-        false => Template::literal("/"),
+    let mut path = if text[end..].starts_with('/') {
+        Template::default()
+    } else {
+        Template::literal("/")
     };
     path.append(entry.address.clone().without_beginning(end));
     Ok((Some(target), path))
@@ -238,9 +240,10 @@ impl<'a> Compiler<'a> {
             } else {
                 Vec::new()
             },
-            order: order.unwrap_or(match has_weights {
-                true => RequestOrder::Weighted,
-                false => RequestOrder::Sequence,
+            order: order.unwrap_or(if has_weights {
+                RequestOrder::Weighted
+            } else {
+                RequestOrder::Sequence
             }),
             weights: self.weights,
             hosts: self.hosts,

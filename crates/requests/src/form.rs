@@ -36,19 +36,19 @@ impl Form {
                 .trim_start()
                 .strip_prefix("\"log\"")
                 .is_some_and(|rest| rest.trim_start().starts_with(':'));
-            return match is_recording {
-                true => {
-                    let begin = at + (text.len() - trimmed.len());
-                    let problem = "this is a HAR file: make a request file of it with wrkbench har \
-                                   FILE -o requests.jsonl";
-                    Err(Fault::new(begin, problem))
-                }
-                false => Ok(Self::JsonLines),
+            return if is_recording {
+                let begin = at + (text.len() - trimmed.len());
+                let problem = "this is a HAR file: make a request file of it with wrkbench har \
+                               FILE -o requests.jsonl";
+                Err(Fault::new(begin, problem))
+            } else {
+                Ok(Self::JsonLines)
             };
         }
-        Ok(match trimmed.starts_with('[') {
-            true => Self::JsonArray,
-            false => Self::of_lines(text),
+        Ok(if trimmed.starts_with('[') {
+            Self::JsonArray
+        } else {
+            Self::of_lines(text)
         })
     }
 
@@ -86,9 +86,10 @@ impl Form {
                 continue;
             };
             if !first_has_ended {
-                match request.is_some() || line.text.trim_start().starts_with('@') {
-                    true => is_list = Some(true),
-                    false => has_fields = true,
+                if request.is_some() || line.text.trim_start().starts_with('@') {
+                    is_list = Some(true)
+                } else {
+                    has_fields = true
                 }
                 continue;
             }

@@ -200,12 +200,13 @@ impl<'t> Source<'t> {
 
     fn method(self, raw: &'t RawValue) -> Result<String, Fault> {
         let method = self.text(raw)?.text.into_owned();
-        match plan::is_token(&method) {
-            true => Ok(method),
-            false => Err(self.fault(
+        if plan::is_token(&method) {
+            Ok(method)
+        } else {
+            Err(self.fault(
                 raw,
                 format!("{} is not a method (expected like GET)", quoted(&method)),
-            )),
+            ))
         }
     }
 
@@ -279,9 +280,10 @@ impl<'t> Source<'t> {
     ) -> Result<(), Fault> {
         let Pairs(pairs) = self.parse_at(raw.get(), self.position(raw))?;
         for (name, value) in pairs {
-            let values = match value.get().starts_with('[') {
-                true => self.parse_at(value.get(), self.position(value))?,
-                false => vec![value],
+            let values = if value.get().starts_with('[') {
+                self.parse_at(value.get(), self.position(value))?
+            } else {
+                vec![value]
             };
             for value in values {
                 let at = self.position(value);
@@ -346,9 +348,10 @@ impl<'t> Source<'t> {
             // Columns are counted in bytes.
             let at = at + begin + error.column().saturating_sub(1);
             // An array ends with its last line.
-            match error.is_eof() && json.starts_with('{') {
-                true => Fault::new(at, format!("{message} ({ONE_LINE})")),
-                false => Fault::new(at, message),
+            if error.is_eof() && json.starts_with('{') {
+                Fault::new(at, format!("{message} ({ONE_LINE})"))
+            } else {
+                Fault::new(at, message)
             }
         })
     }

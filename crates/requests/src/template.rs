@@ -72,9 +72,10 @@ impl Template {
     /// A text without templates.
     pub(crate) fn literal(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
-        let pieces = match bytes.is_empty() {
-            true => Vec::new(),
-            false => vec![Piece::Text(bytes)],
+        let pieces = if bytes.is_empty() {
+            Vec::new()
+        } else {
+            vec![Piece::Text(bytes)]
         };
         Self { pieces }
     }
@@ -252,9 +253,10 @@ fn rand(range: &str) -> Result<Value, String> {
     let (dash, _) = dash.ok_or_else(bad)?;
     let number = |text: &str| text.trim().parse::<i64>().map_err(|_| bad());
     let (min, max) = (number(&range[..dash])?, number(&range[dash + 1..])?);
-    match min <= max {
-        true => Ok(Value::Rand { min, max }),
-        false => Err(format!("rand:{range}: the first number is the larger one")),
+    if min <= max {
+        Ok(Value::Rand { min, max })
+    } else {
+        Err(format!("rand:{range}: the first number is the larger one"))
     }
 }
 

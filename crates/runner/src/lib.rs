@@ -321,9 +321,10 @@ fn server_addresses(hosts: &[Vec<engine::Address>]) -> Vec<ServerAddress> {
 /// The environment of a run on this machine.
 #[must_use]
 pub fn environment(invocation: &Invocation) -> Environment {
-    let command_line = match invocation.keeps_secrets {
-        true => invocation.command_line.clone(),
-        false => hide_in_words(&invocation.command_line),
+    let command_line = if invocation.keeps_secrets {
+        invocation.command_line.clone()
+    } else {
+        hide_in_words(&invocation.command_line)
     };
     environment::collect(command_line, invocation.started_at.clone())
 }

@@ -621,12 +621,11 @@ impl<'a, 'l, S: Session> Talk<'a, 'l, S> {
     /// The server has closed the connection.
     fn end(&mut self) -> Result<(), String> {
         let ended = self.session.end(self.shared, &mut self.events);
-        match self.events.iter().any(is_outcome) {
-            true => Ok(()),
-            false => {
-                ended.map_err(|error| message_of(&error))?;
-                Err(message_of(&SessionError::ClosedEarly))
-            }
+        if self.events.iter().any(is_outcome) {
+            Ok(())
+        } else {
+            ended.map_err(|error| message_of(&error))?;
+            Err(message_of(&SessionError::ClosedEarly))
         }
     }
 

@@ -203,9 +203,10 @@ impl Failure {
         let is_timeout = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         Self {
             is_stale: is_first && !is_timeout,
-            reason: match is_timeout {
-                true => "no complete response in time".to_owned(),
-                false => plain(error),
+            reason: if is_timeout {
+                "no complete response in time".to_owned()
+            } else {
+                plain(error)
             },
         }
     }

@@ -20,9 +20,10 @@ pub(crate) fn client(plan: &RunPlan, permit: &Permit) -> Result<Option<ProxyClie
     let Some(proxy) = &plan.proxy else {
         return Ok(None);
     };
-    let route = match proxy.scheme.is_socks() {
-        true => Route::Tunnel(Tunnel::Socks(socks(plan, proxy, permit)?)),
-        false => over_http(plan, proxy),
+    let route = if proxy.scheme.is_socks() {
+        Route::Tunnel(Tunnel::Socks(socks(plan, proxy, permit)?))
+    } else {
+        over_http(plan, proxy)
     };
     let tls = match proxy.scheme {
         ProxyScheme::Https => Some(tls_to(proxy)?),

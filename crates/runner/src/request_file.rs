@@ -164,9 +164,12 @@ fn with_inputs<R>(
     let folder = folder.unwrap_or_else(|| Path::new(""));
     // The file of an agent has everything in it. Whoever gives orders must not get at its files.
     let is_agent = invocation.fleet.is_some();
-    let read_named = |name: &str| match is_agent {
-        true => Err(io::Error::other("an agent reads no files for requests")),
-        false => files::read_regular(&folder.join(name), MAX_FILE_BYTES),
+    let read_named = |name: &str| {
+        if is_agent {
+            Err(io::Error::other("an agent reads no files for requests"))
+        } else {
+            files::read_regular(&folder.join(name), MAX_FILE_BYTES)
+        }
     };
     let inputs = Inputs {
         file: &shown(path),
@@ -179,8 +182,9 @@ fn with_inputs<R>(
 
 /// The name of a file in messages.
 fn shown(path: &Path) -> String {
-    match path == Path::new(files::STDIN) {
-        true => "stdin".to_owned(),
-        false => path.display().to_string(),
+    if path == Path::new(files::STDIN) {
+        "stdin".to_owned()
+    } else {
+        path.display().to_string()
     }
 }

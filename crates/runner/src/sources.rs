@@ -146,12 +146,13 @@ fn check_hosts(plan: &RunPlan, more_hosts: &[Target]) -> Result<(), String> {
     }
     let hosts = more_hosts.len() as u64 + 1;
     let all = u64::from(load.connections) * hosts + u64::from(load.idle_connections);
-    match all <= u64::from(MAX_CONNECTIONS) {
-        true => Ok(()),
-        false => Err(format!(
+    if all <= u64::from(MAX_CONNECTIONS) {
+        Ok(())
+    } else {
+        Err(format!(
             "-c {}: with {hosts} hosts these are more than {MAX_CONNECTIONS} connections",
             load.connections
-        )),
+        ))
     }
 }
 

@@ -697,9 +697,10 @@ impl Search {
         if limited.peek().is_none() {
             return Bound::Ceiling;
         }
-        match self.pool.is_short() && limited.all(|it| it.measured.waited_for_connection) {
-            true => Bound::Connections,
-            false => Bound::Generator,
+        if self.pool.is_short() && limited.all(|it| it.measured.waited_for_connection) {
+            Bound::Connections
+        } else {
+            Bound::Generator
         }
     }
 

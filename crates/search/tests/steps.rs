@@ -235,9 +235,10 @@ fn three_disturbed_runs_in_a_row_end_a_search_and_a_check() {
         let mut made = 0;
         let (steps, outcome) = finish(settings(), |step| {
             made += usize::from(step.phase != Phase::Ceiling);
-            match made > from {
-                true if step.phase != Phase::Ceiling => disturbed(step),
-                _ => measured(step, if rate(step) > CAPACITY { 1.0 } else { -1.0 }),
+            if made > from && step.phase != Phase::Ceiling {
+                disturbed(step)
+            } else {
+                measured(step, if rate(step) > CAPACITY { 1.0 } else { -1.0 })
             }
         });
         match outcome {
@@ -716,9 +717,10 @@ fn a_short_run_that_the_generator_spoiled_is_made_again() {
     let (steps, outcome) = finish(settings(), |step| {
         let spoils = step.phase == Phase::Bracket && !is_spoiled;
         is_spoiled |= spoils;
-        match spoils {
-            true => limited(step),
-            false => well_behaved(step),
+        if spoils {
+            limited(step)
+        } else {
+            well_behaved(step)
         }
     });
     assert!(matches!(outcome, Outcome::Found { .. }), "{outcome:?}");

@@ -43,9 +43,10 @@ pub fn anytime_p_value(values: &[f64]) -> Option<f64> {
     let g = information(values.len());
     let u = (mean / error).powi(2) / (count - 1.0);
     // Without any spread u is infinite.
-    let ratio = match u.is_finite() {
-        true => (1.0 + u) / (1.0 + u / g),
-        false => g,
+    let ratio = if u.is_finite() {
+        (1.0 + u) / (1.0 + u / g)
+    } else {
+        g
     };
     Some((g.sqrt() * ratio.powf(-count / 2.0)).min(1.0))
 }

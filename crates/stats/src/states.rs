@@ -161,9 +161,12 @@ impl StateBlocks {
         let standardized = |slopes: &[f64]| -> Vec<f64> {
             let pairs = slopes.iter().zip(&scales);
             pairs
-                .map(|(slope, (mean, deviation))| match *deviation > 0.0 {
-                    true => (slope - mean).abs() / deviation,
-                    false => 0.0,
+                .map(|(slope, (mean, deviation))| {
+                    if *deviation > 0.0 {
+                        (slope - mean).abs() / deviation
+                    } else {
+                        0.0
+                    }
                 })
                 .collect()
         };
@@ -279,9 +282,10 @@ impl<'a> CutSeries<'a> {
         while start < cut.window.end {
             // A short rest belongs to the last block.
             let left = cut.window.end - start;
-            let length = match left < cut.block.saturating_mul(2) {
-                true => left,
-                false => cut.block,
+            let length = if left < cut.block.saturating_mul(2) {
+                left
+            } else {
+                cut.block
             };
             let span = TimeSpan {
                 start,
@@ -367,10 +371,7 @@ impl Sums {
         let all: f64 = self.blocks.iter().map(|sums| sums.xx).sum();
         (0..self.series).map(move |series| {
             let products: f64 = self.blocks.iter().map(|sums| sums.xy[series]).sum();
-            match all > 0.0 {
-                true => products / all,
-                false => 0.0,
-            }
+            if all > 0.0 { products / all } else { 0.0 }
         })
     }
 

@@ -159,9 +159,10 @@ fn with_sockets(root: &Path, inodes: &BTreeSet<u64>, others: &mut HashSet<u32>) 
         if others.contains(&process) {
             continue;
         }
-        match has_socket(root, process, inodes) {
-            true => found.push(process),
-            false => _ = others.insert(process),
+        if has_socket(root, process, inodes) {
+            found.push(process)
+        } else {
+            others.insert(process);
         }
     }
     found

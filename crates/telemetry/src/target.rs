@@ -38,15 +38,17 @@ impl Target {
     /// If nothing has this name, on one line.
     pub(crate) fn find(root: &Path, name: &str) -> Result<Self, String> {
         if let Ok(process) = name.parse::<u32>() {
-            return match root.join("proc").join(name).exists() {
-                true => Ok(Self::Process(process)),
-                false => Err(format!("no process has the number {process}")),
+            return if root.join("proc").join(name).exists() {
+                Ok(Self::Process(process))
+            } else {
+                Err(format!("no process has the number {process}"))
             };
         }
         let is_unit = UNIT_ENDINGS.iter().any(|ending| name.ends_with(ending));
-        let unit = match is_unit {
-            true => name.to_owned(),
-            false => format!("{name}.service"),
+        let unit = if is_unit {
+            name.to_owned()
+        } else {
+            format!("{name}.service")
         };
         if let Some(folder) = group(root, &unit) {
             let target = Self::Group(folder);

@@ -230,9 +230,10 @@ fn truth_ms(server: &Server, percent: f64) -> f64 {
     let stalled_ms = (1.0 - above) * stall.length_s * 1e3;
     // Then the requests that have waited are sent in their order, one at a time per connection.
     let before = above * stall.length_s * f64::from(RATE_PER_SEC);
-    let drained_ms = match stall.ends_within {
-        true => before * SERVICE_MS / f64::from(CONNECTIONS),
-        false => 0.0,
+    let drained_ms = if stall.ends_within {
+        before * SERVICE_MS / f64::from(CONNECTIONS)
+    } else {
+        0.0
     };
     SERVICE_MS + stalled_ms + drained_ms
 }

@@ -75,9 +75,10 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
 fn requests(slow: &str) -> String {
     let line =
         |recipe: &str, weight: u32| format!("{{\"path\":\"/?{recipe}\",\"weight\":{weight}}}\n");
-    let fast = match slow.contains("Server-Timing") {
-        true => "delay=1ms&header=Server-Timing:total;dur=1",
-        false => "delay=1ms",
+    let fast = if slow.contains("Server-Timing") {
+        "delay=1ms&header=Server-Timing:total;dur=1"
+    } else {
+        "delay=1ms"
     };
     line(fast, 98) + &line(slow, 2)
 }

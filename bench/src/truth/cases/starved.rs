@@ -104,9 +104,10 @@ fn cpu_share(document: &RunReport) -> Option<f64> {
 fn of_starved(document: &RunReport) -> &'static str {
     const SENT_MIN: f64 = 0.99;
     let counters = &document.recording().counters;
-    match (counters.sent as f64) < counters.due as f64 * SENT_MIN {
-        true => "generator_limited",
-        false => "disturbed",
+    if (counters.sent as f64) < counters.due as f64 * SENT_MIN {
+        "generator_limited"
+    } else {
+        "disturbed"
     }
 }
 

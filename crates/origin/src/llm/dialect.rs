@@ -365,9 +365,10 @@ impl Writer<'_> {
             self.item(channel, true);
         }
         self.push("],\"usage\":");
-        match is_over && self.llm.usage != Usage::None {
-            true => self.usage(self.split.tokens()),
-            false => self.push("null"),
+        if is_over && self.llm.usage != Usage::None {
+            self.usage(self.split.tokens())
+        } else {
+            self.push("null")
         }
         self.push("}}\n\n");
     }
@@ -474,10 +475,7 @@ impl Writer<'_> {
 
     /// An item of a response, empty at its beginning and whole at its end.
     fn item(&mut self, channel: Channel, is_whole: bool) {
-        let status = match is_whole {
-            true => "completed",
-            false => "in_progress",
-        };
+        let status = if is_whole { "completed" } else { "in_progress" };
         match channel {
             Channel::Reasoning => {
                 self.push("{\"id\":\"rs_1\",\"type\":\"reasoning\",\"summary\":[],\"content\":[");

@@ -241,9 +241,10 @@ impl<W: Writer> Streams<W> {
             return Rest::Wait(*due_ns);
         }
         let is_at_rest = self.responses.is_empty() && self.uploads.is_empty();
-        match is_at_rest && self.is_closing {
-            true => Rest::End(vec![Step::Fin(AfterFin::Linger)]),
-            false => Rest::Idle,
+        if is_at_rest && self.is_closing {
+            Rest::End(vec![Step::Fin(AfterFin::Linger)])
+        } else {
+            Rest::Idle
         }
     }
 
@@ -314,9 +315,10 @@ impl<W: Writer> Streams<W> {
             body,
             ..
         } = upload;
-        let body = match calls::is_reflection(&decision.head.target) && decision.echoes() {
-            true => calls::reflect(&body),
-            false => body,
+        let body = if calls::is_reflection(&decision.head.target) && decision.echoes() {
+            calls::reflect(&body)
+        } else {
+            body
         };
         // A request with a body is not known by its head alone.
         let head = (!decision.head.has_body).then_some(&head);
@@ -397,9 +399,10 @@ impl<W: Writer> Streams<W> {
             bytes: 0,
         };
         self.responses.insert(stream, pending);
-        match due_ns <= at_ns {
-            true => self.ready.push_back(stream),
-            false => self.due.push(Reverse((due_ns, stream))),
+        if due_ns <= at_ns {
+            self.ready.push_back(stream)
+        } else {
+            self.due.push(Reverse((due_ns, stream)))
         }
     }
 
@@ -546,9 +549,10 @@ impl<W: Writer> Streams<W> {
         let most = writer.window(stream);
         let length = left.min(generation.frame_bytes_max).min(u64::from(most));
         if length == 0 {
-            return match writer.is_open(stream) {
-                true => Walked::Blocked,
-                false => Walked::Never,
+            return if writer.is_open(stream) {
+                Walked::Blocked
+            } else {
+                Walked::Never
             };
         }
         writer.send_data(stream, length as u32, false, |output| {
@@ -585,9 +589,10 @@ impl<W: Writer> Streams<W> {
             let most = writer.window(stream);
             let length = left.min(*frame_bytes_max).min(u64::from(most));
             if length == 0 && left > 0 {
-                return match writer.is_open(stream) {
-                    true => Walked::Blocked,
-                    false => Walked::Never,
+                return if writer.is_open(stream) {
+                    Walked::Blocked
+                } else {
+                    Walked::Never
                 };
             }
             let is_last = length == left;

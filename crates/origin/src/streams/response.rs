@@ -228,12 +228,13 @@ impl Writer<'_> {
     }
 
     fn content(&self) -> Content {
-        match self.recipe.echoes {
-            true => Content::Copy(self.traits.body.clone()),
-            false => Content::Text {
+        if self.recipe.echoes {
+            Content::Copy(self.traits.body.clone())
+        } else {
+            Content::Text {
                 from: 0,
                 bytes: self.recipe.size_bytes,
-            },
+            }
         }
     }
 

@@ -66,9 +66,10 @@ pub(super) fn end(end: &RunEnd<'_>) -> Vec<Happened> {
 
 fn figures(result: &RunResult) -> Happened {
     let responses = result.recording.counters.responses();
-    let word = match result.window.interrupted {
-        true => "was interrupted",
-        false => "ended",
+    let word = if result.window.interrupted {
+        "was interrupted"
+    } else {
+        "ended"
     };
     let figures = FIGURES.iter().filter_map(|name| {
         let value = Metric::known(name)?.of(result)?.value;
@@ -135,9 +136,10 @@ pub(super) fn request(happened: Happened, resource: &Resource, time_unix_ns: u64
     let record = LogRecord {
         time_unix_ns,
         observed_unix_ns: time_unix_ns,
-        severity: match is_warning {
-            true => SEVERITY_WARN,
-            false => SEVERITY_INFO,
+        severity: if is_warning {
+            SEVERITY_WARN
+        } else {
+            SEVERITY_INFO
         },
         body: Some(AnyValue::from(Value::Text(body))),
         attributes,

@@ -282,9 +282,10 @@ fn post(settings: &Settings) -> Result<Box<Post>, RunnerError> {
     };
     let (mut metrics, mut events) = (path(&settings.metrics)?, path(&settings.events)?);
     Ok(Box::new(move |is_metrics, message| {
-        let (client, path, headers, gzip) = match is_metrics {
-            true => &mut metrics,
-            false => &mut events,
+        let (client, path, headers, gzip) = if is_metrics {
+            &mut metrics
+        } else {
+            &mut events
         };
         match gzip {
             true => client.post(
@@ -342,9 +343,10 @@ mod tests {
     fn output(clock: fn() -> u64) -> (Otlp, Receiver<Sent>) {
         let (sender, sent) = channel();
         let post = move |is_metrics, message: &[u8]| {
-            let sent = match is_metrics {
-                true => Sent::Metrics(MetricsRequest::decode(message).expect("metrics")),
-                false => Sent::Events(LogsRequest::decode(message).expect("events")),
+            let sent = if is_metrics {
+                Sent::Metrics(MetricsRequest::decode(message).expect("metrics"))
+            } else {
+                Sent::Events(LogsRequest::decode(message).expect("events"))
             };
             sender.send(sent).expect("the test goes on");
             Ok(PostResponse {

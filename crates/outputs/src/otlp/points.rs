@@ -197,9 +197,10 @@ fn histogram_point(
     let seconds = |ns: u64| ns as f64 / 1e9;
     let is_request = metric.name == REQUEST_DURATION;
     HistogramPoint {
-        exemplars: match is_request {
-            true => context.exemplars.clone(),
-            false => Vec::new(),
+        exemplars: if is_request {
+            context.exemplars.clone()
+        } else {
+            Vec::new()
         },
         attributes: attributes(metric, None, context),
         start_unix_ns,

@@ -76,9 +76,10 @@ impl Environment<'_> {
     }
 
     fn endpoint(&self, value: &str, signal: &str) -> Result<Endpoint, String> {
-        let target = match value == FROM_ENVIRONMENT {
-            true => self.target(signal)?,
-            false => below(value, signal).map_err(|error| format!("--otlp: {error}"))?,
+        let target = if value == FROM_ENVIRONMENT {
+            self.target(signal)?
+        } else {
+            below(value, signal).map_err(|error| format!("--otlp: {error}"))?
         };
         let mut headers = Vec::new();
         if let Some((text, name)) = self.get(signal, "HEADERS") {

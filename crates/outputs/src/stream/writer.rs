@@ -183,9 +183,10 @@ impl Writer {
             Importance::Second => SECONDS_MAX,
             Importance::Event => SECONDS_MAX + EVENTS_MAX,
         };
-        match queue.lines.len() < room {
-            true => queue.lines.push_back(line),
-            false => queue.lost += 1,
+        if queue.lines.len() < room {
+            queue.lines.push_back(line)
+        } else {
+            queue.lost += 1
         }
         self.shared.changed.notify_all();
     }
@@ -257,9 +258,12 @@ mod tests {
         // As much as a pipe holds, so that the thread waits in the first of them (pipe(7)).
         let long = "x".repeat(1 << 20);
         writer.add(long.clone(), Importance::Event);
-        testkit::eventually(|| match writer.shared.lock().lines.is_empty() {
-            true => Ok(()),
-            false => Err("it takes the line".to_owned()),
+        testkit::eventually(|| {
+            if writer.shared.lock().lines.is_empty() {
+                Ok(())
+            } else {
+                Err("it takes the line".to_owned())
+            }
         });
         for number in 0..SECONDS_MAX + 5 {
             writer.add(number.to_string(), Importance::Second);

@@ -122,9 +122,10 @@ impl LogFormat {
 
     /// Its name, for messages.
     pub(crate) fn name(&self) -> String {
-        match KNOWN.iter().any(|(name, _)| *name == self.name) {
-            true => self.name.clone(),
-            false => quoted(&self.name),
+        if KNOWN.iter().any(|(name, _)| *name == self.name) {
+            self.name.clone()
+        } else {
+            quoted(&self.name)
         }
     }
 
@@ -268,12 +269,13 @@ fn header_field(name: &str) -> Field {
         "http2-settings",
         "proxy-connection",
     ];
-    match LEFT_OUT
+    if LEFT_OUT
         .iter()
         .any(|left_out| name.eq_ignore_ascii_case(left_out))
     {
-        true => Field::Other,
-        false => Field::Header(name.to_owned()),
+        Field::Other
+    } else {
+        Field::Header(name.to_owned())
     }
 }
 

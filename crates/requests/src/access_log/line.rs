@@ -68,9 +68,10 @@ impl LogFormat {
             }
         }
         let may_end = at == line.len() || (self.may_continue && line[at] == b' ');
-        match may_end {
-            true => fields.finish(self.is_time_of_end),
-            false => Err(Fault::new(at, "expected the end of the line")),
+        if may_end {
+            fields.finish(self.is_time_of_end)
+        } else {
+            Err(Fault::new(at, "expected the end of the line"))
         }
     }
 }

@@ -52,9 +52,10 @@ impl Network for FakeNetwork {
             .lock()
             .unwrap()
             .push(format!("connect {address:?}"));
-        match self.refusing.contains(address) {
-            true => Err("Connection refused".to_owned()),
-            false => Ok(()),
+        if self.refusing.contains(address) {
+            Err("Connection refused".to_owned())
+        } else {
+            Ok(())
         }
     }
 }

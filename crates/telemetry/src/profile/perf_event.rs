@@ -165,9 +165,10 @@ impl Ring {
                 0,
             )
         };
-        match memory == libc::MAP_FAILED {
-            true => Err(io::Error::last_os_error()),
-            false => Ok(Self { memory, page }),
+        if memory == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Self { memory, page })
         }
     }
 

@@ -169,9 +169,10 @@ impl Spaces {
         let (unwound, is_whole) = space.unwind(sample, cache);
         // Frame pointers may reach further where there are no rules for unwinding.
         let by_pointers = return_addresses(&sample.user);
-        let user = match is_whole || unwound.len() >= by_pointers.len() {
-            true => unwound,
-            false => by_pointers,
+        let user = if is_whole || unwound.len() >= by_pointers.len() {
+            unwound
+        } else {
+            by_pointers
         };
         let kernel = return_addresses(&sample.kernel);
         frames.push(Frame::Process(process));

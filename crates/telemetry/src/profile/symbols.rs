@@ -64,16 +64,17 @@ impl SymbolTable {
 /// A name as its author wrote it, without types of parameters, on one line.
 pub(crate) fn readable(name: &str) -> String {
     let options = DemangleOptions::new().no_params().no_return_type();
-    let demangled = match name.len() <= DEMANGLED_BYTES_MAX {
-        false => None,
+    let demangled = if name.len() > DEMANGLED_BYTES_MAX {
+        None
+    } else {
         // Without the hash that Rust adds.
-        true => match rustc_demangle::try_demangle(name) {
+        match rustc_demangle::try_demangle(name) {
             Ok(rust) => Some(format!("{rust:#}")),
             Err(_) if name.starts_with("_Z") => CppSymbol::new(name)
                 .ok()
                 .and_then(|cpp| cpp.demangle_with_options(&options).ok()),
             Err(_) => None,
-        },
+        }
     };
     let plain = demangled.as_deref().unwrap_or(name).chars();
     let plain = plain.map(|char| if char.is_control() { '?' } else { char });
