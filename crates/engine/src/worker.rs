@@ -38,7 +38,6 @@ pub(crate) use watch::{ScriptTime, standstill_within};
 use self::breakdown::Breakdown;
 use self::connection_stages::ConnectionStages;
 use crate::addresses::WorkerAddresses;
-use crate::connection::Connection;
 use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::cookies::{CookieJar, CookieSite};
 use crate::error_kinds;
@@ -121,6 +120,19 @@ struct Cookies {
     site: CookieSite,
     /// By key of the connection.
     jars: Vec<CookieJar>,
+}
+
+impl Cookies {
+    /// `None` if connections keep none.
+    fn new(settings: &WorkerSettings) -> Option<Self> {
+        let connections = settings.connections_for_requests() as usize;
+        Some(Self {
+            site: settings.cookies()?,
+            jars: std::iter::repeat_with(CookieJar::default)
+                .take(connections)
+                .collect(),
+        })
+    }
 }
 
 /// The phases that a worker goes through.
@@ -238,6 +250,20 @@ const TICKS_MAX: u64 = 5;
 /// afterwards.
 pub(crate) const STANDSTILL_NS: u64 = 500_000_000;
 
+/// Writes the requests of a source: those of its file, or all alike.
+fn writer<L: EventLoop, S: Session>(
+    io: &mut L,
+    shared: &mut S::Shared,
+    settings: &WorkerSettings,
+    source: &dyn RequestSource,
+) -> Result<RequestWriter<S>, String> {
+    let Some(file) = source.file() else {
+        return RequestWriter::new(io, shared, source.fixed().as_deref(), settings.pipeline);
+    };
+    let place = (settings.number(), settings.workers_total());
+    RequestWriter::of_file(io, shared, file, place, settings.connections)
+}
+
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(crate) fn new(
         parts: WorkerParts<L, S>,
@@ -251,91 +277,47 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             source,
             usage_probe,
         } = parts;
-        let writer = match source.file() {
-            Some(file) => {
-                let place = (settings.number(), settings.workers_total());
-                let clients = settings.connections;
-                RequestWriter::of_file(&mut io, &mut session_shared, file, place, clients)?
-            }
-            None => RequestWriter::<S>::new(
-                &mut io,
-                &mut session_shared,
-                source.fixed().as_deref(),
-                settings.pipeline,
-            )?,
-        };
-        if let Some(recorded) = writer.recorded() {
-            // The last request of the log ends the run.
-            let all = recorded.due_ns().len() as u64;
-            settings.requests = Some(settings.requests.map_or(all, |limit| limit.min(all)));
-        }
+        let writer = writer(&mut io, &mut session_shared, &settings, &*source)?;
+        // The last request of a log ends the run.
+        let recorded = writer.recorded().map(|it| it.due_ns().len() as u64);
+        settings.requests = settings.requests.into_iter().chain(recorded).min();
         if let Some(share) = share.as_ref().filter(|share| share.needs_waker()) {
             let waker = io.waker(WAKER);
             let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));
             share.set_waker(waker?);
         }
-        let connections = (0..settings.connections_total())
-            .map(|_| Connection::new(S::new(&mut session_shared)))
-            .collect();
-        let writer_has_captures = writer.has_captures();
+        let pool = ConnectionPool::new(&mut session_shared, &settings);
+        let per_client = settings.cookies().is_some() || writer.has_captures();
         let stretch = Stretch::new(share.is_some());
         Ok(Self {
             io,
             session_shared,
-            times: RunTimes {
-                start_ns: 0,
-                measure_ns: 0,
-                end_ns: 0,
-            },
+            times: RunTimes::default(),
             phase: Phase::BeforeStart,
             limit_ns: 0,
             streams_end: drain::is_certain(&settings.plan),
             start_late_ns: None,
             slots: Slots::new(settings.connections, settings.hosts),
-            pool: ConnectionPool::new(
-                connections,
-                settings.connections_for_requests(),
-                settings.pipeline,
-                settings.requests_per_connection,
-                settings.seed,
-            ),
+            pool,
             addresses: WorkerAddresses::new(settings.addresses.clone()),
-            source_addresses: SourceAddresses::new(
-                settings.plan.load.source,
-                settings.worker,
-                settings.workers,
-            ),
+            source_addresses: SourceAddresses::new(&settings),
             connect_schedule: None,
             connection_stages: None,
             source: GuardedSource::new(source, stuck_guard),
-            per_client: settings.cookies().is_some() || writer_has_captures,
+            per_client,
             writer,
-            cookies: settings.cookies().map(|site| Cookies {
-                site,
-                jars: std::iter::repeat_with(CookieJar::default)
-                    .take(settings.connections_for_requests() as usize)
-                    .collect(),
-            }),
-            writes_text: settings.cookies().is_some()
-                || writer_has_captures
-                || settings.plan.tracing.traceparent_one_in.is_some(),
+            cookies: Cookies::new(&settings),
+            writes_text: per_client || settings.plan.tracing.traceparent_one_in.is_some(),
             breakdown: Breakdown::new(&settings),
             recorder: None,
             share,
             response_poll: ResponsePoll::new(settings.response_poll_max_ns()),
-            budget: if settings.plan.pacing.is_open() {
-                u64::MAX
-            } else {
-                settings.requests.unwrap_or(u64::MAX)
-            },
+            budget: settings.budget(),
             stall: StallDetector::new(0, 0),
             slept_until_ns: None,
             tick_ns: tick_ns(settings.workers),
             waits_roughly: false,
-            watch: Watch::new(
-                settings.plan.target.unix_socket.is_some()
-                    || has_unstamped(settings.connections_total(), S::TRANSPORT),
-            ),
+            watch: Watch::new(has_unstamped(&settings, S::TRANSPORT)),
             doubtful: Vec::new(),
             queued: QueuedSends::default(),
             stretch,
@@ -533,27 +515,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Ok(None)
             };
         }
-        if let Some(share) = &mut self.share {
-            share.begin_turn();
-        }
-        self.stretch.begin(now_ns);
-        S::at(&mut self.session_shared, now_ns);
-        self.open_next_connections(now_ns, state)?;
-        self.reopen_after_outage();
-        while let Some(key) = self.pool.wakes.take_due(now_ns) {
-            self.on_wake(key, now_ns)?;
-        }
-        while let Some(key) = self.pool.deadlines.take_due(now_ns) {
-            self.on_deadline(key, now_ns)?;
-            self.continue_slot(key, now_ns)?;
-        }
-        self.handle_session_timers(now_ns)?;
-        self.refill_due(now_ns)?;
-        self.send_due(now_ns)?;
-        self.flush_sessions();
-        if let Some(share) = &mut self.share {
-            share.settle(now_ns);
-        }
+        self.do_what_is_due(now_ns, state)?;
         if self.phase == Phase::WarmUp && now_ns >= self.times.measure_ns {
             self.start_window(now_ns);
         }
@@ -576,6 +538,33 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.watch
             .begin_wait(until_ns, self.io.has_more(), &mut self.usage);
         Ok(Some(until_ns))
+    }
+
+    /// Opens connections, ends what takes too long, and sends the requests that are due.
+    #[inline]
+    fn do_what_is_due(&mut self, now_ns: u64, state: &RunState) -> Result<(), StopReason> {
+        if let Some(share) = &mut self.share {
+            share.begin_turn();
+        }
+        self.stretch.begin(now_ns);
+        S::at(&mut self.session_shared, now_ns);
+        self.open_next_connections(now_ns, state)?;
+        self.reopen_after_outage();
+        while let Some(key) = self.pool.wakes.take_due(now_ns) {
+            self.on_wake(key, now_ns)?;
+        }
+        while let Some(key) = self.pool.deadlines.take_due(now_ns) {
+            self.on_deadline(key, now_ns)?;
+            self.continue_slot(key, now_ns)?;
+        }
+        self.handle_session_timers(now_ns)?;
+        self.refill_due(now_ns)?;
+        self.send_due(now_ns)?;
+        self.flush_sessions();
+        if let Some(share) = &mut self.share {
+            share.settle(now_ns);
+        }
+        Ok(())
     }
 
     /// Processes completions, up to the limit of a turn: with thousands of connections at once,

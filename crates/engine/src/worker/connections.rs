@@ -1,6 +1,7 @@
 //! Opens, replaces and gives up connections, and interprets how they end.
 
 use super::{Phase, StopReason, Worker};
+use crate::WorkerSettings;
 use crate::connection::{Connection, ConnectionState};
 use crate::error_kinds;
 use crate::exchanges::Exchange;
@@ -25,8 +26,9 @@ fn is_timestamped(key: u32, transport: Transport) -> bool {
 
 /// Whether so many of the connections have no receive timestamps that the others do not tell
 /// enough of them.
-pub(super) fn has_unstamped(connections: u32, transport: Transport) -> bool {
-    transport == Transport::Stream && connections >= 2 * TIMESTAMPED_MIN
+pub(super) fn has_unstamped(settings: &WorkerSettings, transport: Transport) -> bool {
+    let has_many = settings.connections_total() >= 2 * TIMESTAMPED_MIN;
+    settings.plan.target.unix_socket.is_some() || transport == Transport::Stream && has_many
 }
 
 /// The first and the longest pause after repeated failures.

@@ -1,5 +1,6 @@
 //! The connections of a worker, with their timers and the queue of free ones.
 
+use crate::WorkerSettings;
 use crate::connection::{Connection, ConnectionState};
 use crate::timers::Timers;
 use plan::{Lanes, SourceRange};
@@ -33,13 +34,10 @@ pub(super) struct ConnectionPool<S> {
 }
 
 impl<S: Session> ConnectionPool<S> {
-    pub(super) fn new(
-        connections: Vec<Connection<S>>,
-        first_idle: u32,
-        pipeline: u32,
-        requests_per_connection: u64,
-        seed: u64,
-    ) -> Self {
+    pub(super) fn new(shared: &mut S::Shared, settings: &WorkerSettings) -> Self {
+        let connections: Vec<Connection<S>> = (0..settings.connections_total())
+            .map(|_| Connection::new(S::new(shared)))
+            .collect();
         Self {
             wakes: Timers::new(connections.len()),
             deadlines: Timers::new(connections.len()),
@@ -48,13 +46,13 @@ impl<S: Session> ConnectionPool<S> {
                 Transport::Datagrams => connections.len(),
             }),
             connections,
-            first_idle,
+            first_idle: settings.connections_for_requests(),
             free: VecDeque::new(),
             outstanding: 0,
             established: 0,
-            pipeline: pipeline as usize,
-            requests_per_connection,
-            random: fastrand::Rng::with_seed(seed),
+            pipeline: settings.pipeline as usize,
+            requests_per_connection: settings.requests_per_connection,
+            random: fastrand::Rng::with_seed(settings.seed),
         }
     }
 
@@ -195,11 +193,11 @@ pub(super) struct SourceAddresses {
 }
 
 impl SourceAddresses {
-    pub(super) fn new(range: Option<SourceRange>, worker: u32, workers: u32) -> Self {
+    pub(super) fn new(settings: &WorkerSettings) -> Self {
         Self {
-            range,
-            next: u128::from(worker),
-            step: u128::from(workers),
+            range: settings.plan.load.source,
+            next: u128::from(settings.worker),
+            step: u128::from(settings.workers),
         }
     }
 

@@ -454,8 +454,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         response: Response,
         at_ns: u64,
     ) -> Result<(), StopReason> {
-        let connection = &mut self.pool.connections[key as usize];
         let id = exchange;
+        let connection = &mut self.pool.connections[key as usize];
         let tokens = connection.exchanges.take_tokens(id);
         let trace = if self.writes_text {
             connection.exchanges.take_trace(id)
@@ -465,7 +465,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(mut exchange) = connection.exchanges.answer(id) else {
             return Ok(());
         };
-        let address = connection.address;
         let failure = match tokens.has_error {
             true => Some(ErrorKind::StreamError),
             false if self.per_client => self.received_by_client(key, (id, &exchange), &response),
@@ -479,10 +478,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.count_failure(key, (&exchange, &tokens), kind, response.bytes, at_ns);
             return Ok(());
         }
-        let labels = Labels {
-            name: exchange.name,
-            address,
-        };
         self.pool.outstanding -= 1;
         self.note_served(key, at_ns);
         let service_ns = at_ns.saturating_sub(exchange.sent_ns);
@@ -492,14 +487,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.refills_together() {
             self.refills.note_response(at_ns, service_ns);
         }
-        let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
-        let read_late_ns = self.read_late.of(exchange.sent_ns);
-        let late_ns = match (exchange.queued_ns + read_late_ns).min(service_ns) {
-            // Any load generator takes that long to wake up. After a stall, it would add up over
-            // the responses of a connection.
-            0..Attribution::MIN_NS => 0,
-            late_ns => late_ns,
-        };
+        let late_ns = self.late_ns(&exchange, service_ns);
         self.note_end_of_silence(&mut exchange, at_ns.saturating_sub(late_ns));
         let own_ns = exchange.own_ns + late_ns;
         self.pool.connections[key as usize].own_ns = own_ns;
@@ -508,45 +496,76 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if recorder.judges() {
             recorder.judge((&exchange, &tokens), response.status, at_ns);
         }
-        if recorder.measures(exchange.due_ns) {
-            recorder.answered(&CompletedResponse {
-                due_ns: exchange.due_ns,
-                sent_ns: exchange.sent_ns,
-                first_byte_ns: exchange.began_ns.unwrap_or(at_ns),
-                completed_ns: at_ns,
-                status: response.status,
-                bytes: response.bytes,
-                timed,
-                own_ns,
-                late_ns,
-                labels,
-                logged_status: exchange.logged_status,
-            });
-            if self.watch.is_in_doubt() && timed && own_ns < Attribution::MIN_NS {
-                self.note_doubt(key, &exchange, at_ns);
-            }
-            if self.breakdown.is_some() && timed {
-                let ended = Ended {
-                    exchange: &exchange,
-                    trace,
-                    status: response.status,
-                    own_ns,
-                    read_late_ns: late_ns,
-                    at_ns,
-                };
-                self.break_down(key, &ended, response.captured.as_deref());
-            }
-        } else {
-            let bytes = self.pool.connections[key as usize].since_window(response.bytes);
-            let recorder = self.recorder();
-            recorder.answered_early(exchange.due_ns, at_ns, bytes, labels);
-        }
+        let ended = Ended {
+            exchange: &exchange,
+            trace,
+            status: response.status,
+            own_ns,
+            read_late_ns: late_ns,
+            at_ns,
+        };
+        self.count_answer(key, &ended, &response);
         if let Some(captured) = response.captured.filter(|_| self.source.wants_responses) {
             self.call_source(|source| source.response(&captured))?;
             let now_ns = self.io.now_ns();
             self.submit_if_old(now_ns, AGE_MAX_IN_SCRIPT_NS);
         }
         Ok(())
+    }
+
+    /// Counts and times a response, if its request belongs to the window.
+    #[inline]
+    fn count_answer(&mut self, key: u32, ended: &Ended<'_>, response: &Response) {
+        let Ended {
+            exchange,
+            own_ns,
+            read_late_ns,
+            at_ns,
+            ..
+        } = *ended;
+        let labels = Labels {
+            name: exchange.name,
+            address: self.pool.connections[key as usize].address,
+        };
+        let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
+        let recorder = self.recorder();
+        if !recorder.measures(exchange.due_ns) {
+            let bytes = self.pool.connections[key as usize].since_window(response.bytes);
+            let recorder = self.recorder();
+            return recorder.answered_early(exchange.due_ns, at_ns, bytes, labels);
+        }
+        recorder.answered(&CompletedResponse {
+            due_ns: exchange.due_ns,
+            sent_ns: exchange.sent_ns,
+            first_byte_ns: exchange.began_ns.unwrap_or(at_ns),
+            completed_ns: at_ns,
+            status: response.status,
+            bytes: response.bytes,
+            timed,
+            own_ns,
+            late_ns: read_late_ns,
+            labels,
+            logged_status: exchange.logged_status,
+        });
+        // What may still be learned of it: when it really arrived, and what its latency consists of.
+        if timed && self.watch.is_in_doubt() && own_ns < Attribution::MIN_NS {
+            self.note_doubt(key, exchange, at_ns);
+        }
+        if timed && self.breakdown.is_some() {
+            self.break_down(key, ended, response.captured.as_deref());
+        }
+    }
+
+    /// How long a request waited to be submitted, and its response to be read.
+    #[inline]
+    fn late_ns(&mut self, exchange: &Exchange, service_ns: u64) -> u64 {
+        let read_late_ns = self.read_late.of(exchange.sent_ns);
+        match (exchange.queued_ns + read_late_ns).min(service_ns) {
+            // Any load generator takes that long to wake up. After a stall, it would add up over
+            // the responses of a connection.
+            0..Attribution::MIN_NS => 0,
+            late_ns => late_ns,
+        }
     }
 
     /// Gives a response to its client, which keeps its cookies and the values that are captured.

@@ -69,6 +69,13 @@ impl WorkerSettings {
         self.plan.load.cookies.then(site)
     }
 
+    /// How many requests of a closed loop this worker may send. With a rate, the schedule ends the
+    /// run.
+    pub(crate) fn budget(&self) -> u64 {
+        let requests = self.requests.filter(|_| !self.plan.pacing.is_open());
+        requests.unwrap_or(u64::MAX)
+    }
+
     /// Number of this worker across all machines of a run.
     #[must_use]
     pub fn number(&self) -> u32 {
