@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod color;
 #[allow(missing_docs, reason = "the names of many fields say what they are")]
 mod model;
 pub mod tables;

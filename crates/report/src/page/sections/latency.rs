@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use analysis::Observation;
 use presentation::tables::{self, columns, number_column, table};
 use presentation::words::{capital, counted, percentile, sentences, time_ns, time_us};
-use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit, words};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit, color, words};
 use results::cells;
 use results::is_thin;
 use results::metric::{self, Time};
 use results::{Histogram, Measured, Recording, RunResult, Summary};
 
-use super::color;
 use crate::page::curves::{self, Curve, Distributions};
 use crate::page::lines::{self, LineChart, NAMED_GROUPS_MAX};
 use crate::page::runs::{Group, Runs, facet_title};

@@ -121,18 +121,3 @@ fn tone_of(verdict: &Verdict) -> Tone {
 fn latency_text(known: Option<Measured>) -> String {
     cells::measured(known, words::time_us).text
 }
-
-/// Colours on the page of a single run: a metric has the same colour in all charts.
-mod color {
-    /// Response time at a rate, otherwise service time.
-    pub(super) const LATENCY: usize = 0;
-    /// Service time next to response time.
-    pub(super) const SERVICE_TIME: usize = 1;
-    pub(super) const RATE: usize = 2;
-    pub(super) const TARGET_RATE: usize = 7;
-    pub(super) const HIGH_PERCENTILE: usize = 3;
-    pub(super) const MAX: usize = 5;
-    pub(super) const ERRORS: usize = 6;
-    pub(super) const BYTES: usize = 4;
-    pub(super) const STALL: usize = 4;
-}

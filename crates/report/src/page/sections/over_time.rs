@@ -5,10 +5,10 @@ use std::time::Duration;
 use judging::story::{self, Stall};
 use plan::Pacing;
 use presentation::words::{capital, percentile, sentences};
-use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Unit, tables, words};
+use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Unit, color, tables, words};
 use results::RunResult;
 
-use super::{color, course, latency_name};
+use super::{course, latency_name};
 use crate::page::curves::{self, Curve, ErrorSpan, LatencyOverTime, OverTime};
 use crate::page::lines::{self, LineChart, TIME_GROUP};
 use crate::page::runs::Runs;

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use presentation::tables::{self, columns, time_ns};
-use presentation::{Axis, Chart, Height, Mark, Marks, Section, TableBlock, words};
+use presentation::{Axis, Chart, Height, Mark, Marks, Section, TableBlock, color, words};
 use results::cells;
 use results::cells::percentile;
 use results::{Histogram, Phases, Recording};
 
-use super::color;
 use crate::page::runs::Runs;
 
 type Phase<'a> = (&'static str, &'a Histogram);

@@ -1,112 +1,19 @@
 //! Kernel counters and sockets sampled during the runs.
 
 use analysis::table::{self, TableOptions};
-use presentation::tables::{self, Facts, finding, number_column, text, words_column};
-use presentation::words::{
-    bytes, count, counted, duration_ns, list, number, percent, sentence, sentences,
-};
-use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, TableCell, Tone, Unit};
+use presentation::tables::{self, finding, number_column, text, words_column};
+use presentation::words::{counted, list, number, sentence, sentences};
+use presentation::{Axis, Block, Chart, Height, Marks, Section, TableCell, Tone};
 use results::cells::measured;
 use results::metric;
-use results::{RunResult, SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
+use results::parts::telemetry::{self as part, GAUGES, Gauge, SocketValue};
+use results::{RunResult, SocketTimeline, Telemetry};
 
-use super::color;
 use crate::page::curves::{self, Curve};
 use crate::page::lines::{self, LineChart};
 use crate::page::quantities::{in_unit, show, title};
 use crate::page::runs::Runs;
 use crate::table::{key_values, keys};
-
-type SocketValue = fn(&SocketMoment) -> Option<f64>;
-
-/// A value of sockets over time.
-struct Gauge {
-    id: &'static str,
-    title: &'static str,
-    unit: Unit,
-    /// Counts since the previous row, which are shown per second.
-    is_growth: bool,
-    mark: Mark,
-    /// Values with name and colour. On a page of several runs only the first is drawn.
-    values: &'static [(&'static str, usize, SocketValue)],
-}
-
-const GAUGES: [Gauge; 7] = [
-    Gauge {
-        id: "rtt",
-        title: "Round-trip time",
-        unit: Unit::Microseconds,
-        is_growth: false,
-        mark: Mark::Line,
-        values: &[
-            ("p50", color::LATENCY, |row| row.rtt_p50_us),
-            ("p99", color::HIGH_PERCENTILE, |row| row.rtt_p99_us),
-        ],
-    },
-    Gauge {
-        id: "cwnd",
-        title: "Congestion window, median of the sockets",
-        unit: Unit::Segments,
-        is_growth: false,
-        mark: Mark::Line,
-        values: &[("Median", color::RATE, |row| row.cwnd_p50)],
-    },
-    Gauge {
-        id: "retransmits",
-        title: "Retransmitted segments per second",
-        unit: Unit::Number,
-        is_growth: true,
-        mark: Mark::Bars,
-        values: &[("Retransmitted/s", color::ERRORS, |row| {
-            row.segments_retransmitted.map(|count| count as f64)
-        })],
-    },
-    Gauge {
-        id: "delivery-rate",
-        title: "Delivery rate, median of the sockets",
-        unit: Unit::BytesPerSec,
-        is_growth: false,
-        mark: Mark::Line,
-        values: &[("Median", color::BYTES, |row| {
-            row.delivery_rate_p50_bytes_per_sec
-        })],
-    },
-    Gauge {
-        id: "socket-bytes",
-        title: "Bytes on the sockets per second",
-        unit: Unit::BytesPerSec,
-        is_growth: true,
-        mark: Mark::Line,
-        values: &[
-            ("Received", color::SERVICE_TIME, |row| {
-                row.bytes_received.map(|count| count as f64)
-            }),
-            ("Sent", color::BYTES, |row| {
-                row.bytes_sent.map(|count| count as f64)
-            }),
-        ],
-    },
-    Gauge {
-        id: "sockets",
-        title: "Sockets",
-        unit: Unit::Count,
-        is_growth: false,
-        mark: Mark::Step,
-        values: &[("Sockets", color::LATENCY, |row| {
-            row.sockets.map(|count| count as f64)
-        })],
-    },
-    Gauge {
-        id: "queue",
-        title: "Longest accept queue",
-        unit: Unit::Count,
-        is_growth: false,
-        mark: Mark::Step,
-        values: &[("Connections waiting", color::HIGH_PERCENTILE, |row| {
-            row.listen_queue_max.map(|count| count as f64)
-        })],
-    },
-];
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let all: Vec<&Telemetry> = runs
@@ -143,8 +50,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         .map(|gauge| gauge.title.to_lowercase())
         .collect();
     if let Some(telemetry) = all.first().filter(|_| runs.single().is_some()) {
-        blocks.extend(telemetry.sockets.as_ref().and_then(summary));
-        blocks.extend(troubles(telemetry));
+        blocks.extend(telemetry.sockets.as_ref().and_then(part::summary));
+        blocks.extend(part::troubles_finding(telemetry));
     } else {
         let (averages, silent_counters) = averages(runs)?;
         zero.extend(silent_counters);
@@ -160,8 +67,12 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     } else {
         ""
     };
+    let first = runs.results().map(|(_, result)| result).next();
+    let is_single = runs.single().is_some();
+    let scope = first.map(|first| part::scope(first, has_sockets, is_single));
+    let scope = scope.unwrap_or_default();
     let lead = sentences([
-        &*scope(runs, has_sockets),
+        &*scope,
         if charts.is_empty() {
             ""
         } else {
@@ -171,36 +82,6 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         &zero,
     ]);
     (!blocks.is_empty()).then(|| Section::new("telemetry", "TCP telemetry", lead, blocks))
-}
-
-/// What was sampled, and how often.
-fn scope(runs: &Runs<'_>, has_sockets: bool) -> String {
-    let Some(result) = runs.results().map(|(_, result)| result).next() else {
-        return String::new();
-    };
-    let filter = result
-        .plan
-        .telemetry
-        .as_ref()
-        .and_then(|options| options.sockets.as_deref());
-    let sockets = match filter {
-        Some("") => "All TCP sockets of this machine".to_owned(),
-        Some(filter) => format!("TCP sockets of this machine where {filter}"),
-        None => "TCP sockets of this machine".to_owned(),
-    };
-    let Some(telemetry) = result.telemetry.as_ref().filter(|_| has_sockets) else {
-        return "Growth of this machine's kernel counters over the window".to_owned();
-    };
-    let interval = duration_ns(telemetry.interval_ns);
-    match runs.single() {
-        Some(_) => {
-            format!(
-                "{sockets}, sampled {} every {interval}",
-                counted(telemetry.samples, "time")
-            )
-        }
-        None => format!("{sockets}, sampled every {interval}; counters are of the whole machine"),
-    }
 }
 
 fn timelines<'a>(runs: &'a Runs<'_>) -> impl Iterator<Item = (&'a SocketTimeline, &'a RunResult)> {
@@ -316,88 +197,6 @@ fn chart_of_run(gauge: &Gauge, result: &RunResult, step_ms: u64) -> Option<Chart
     })
 }
 
-fn summary(sockets: &SocketSummary) -> Option<Block> {
-    let mut facts = Facts::default();
-    let spread = |spread: Option<Spread>, unit: Unit| {
-        spread.map(|spread| {
-            let Spread {
-                min,
-                p50,
-                p90,
-                p99,
-                max,
-            } = spread;
-            let [min, p50, p90, p99, max] =
-                [min, p50, p90, p99, max].map(|value| in_unit(unit, value));
-            format!("median {p50}, p90 {p90}, p99 {p99}, from {min} to {max}")
-        })
-    };
-    let (all, closed) = (count(sockets.sockets), count(sockets.closed));
-    facts.add(
-        "Sockets",
-        format!("{all}, of which {closed} were closed during the run"),
-    );
-    facts.add_known(
-        "Round-trip time",
-        spread(sockets.rtt_us, Unit::Microseconds),
-    );
-    facts.add_known(
-        "Congestion window, segments",
-        spread(sockets.cwnd, Unit::Number),
-    );
-    let again = count(sockets.segments_retransmitted);
-    let again = match (sockets.segments_sent, sockets.retransmitted_share()) {
-        (Some(sent), Some(share)) => {
-            format!("{again} of {} ({})", count(sent), percent(share))
-        }
-        _ => again,
-    };
-    facts.add("Retransmitted segments", again);
-    let size = |size: Option<u64>| size.map(|size| bytes(size as f64));
-    facts.add_known("Bytes sent", size(sockets.bytes_sent));
-    facts.add_known("Bytes retransmitted", size(sockets.bytes_retransmitted));
-    facts.add_known("Bytes received", size(sockets.bytes_received));
-    let busy = |share: Option<f64>| {
-        share.map(|share| format!("{} of the time with data to send", percent(share)))
-    };
-    facts.add_known(
-        "Limited by the peer's receive window",
-        busy(sockets.rwnd_limited_share()),
-    );
-    facts.add_known(
-        "Limited by the send buffer",
-        busy(sockets.sndbuf_limited_share()),
-    );
-    facts.add_known(
-        "Connections dropped by the listener",
-        sockets.listen_drops.map(count),
-    );
-    facts.add_known("Longest accept queue", sockets.listen_queue_max.map(count));
-    facts.block()
-}
-
-/// Counters of lost, refused or late packets that grew, or that none did.
-fn troubles(telemetry: &Telemetry) -> Option<Block> {
-    let (known, grown) = results::parts::telemetry::troubles(telemetry);
-    let grown = grown.iter();
-    let grown: Vec<String> = grown
-        .map(|(name, growth)| format!("{name}: {}", number(*growth as f64)))
-        .collect();
-    match (known, grown.is_empty()) {
-        (0, _) => None,
-        (known, true) => {
-            let known = counted(known as u64, "counter");
-            let text = format!("None of {known} of lost, refused or late packets has grown.");
-            Some(finding(Tone::Good, text, vec![]))
-        }
-        (_, false) => {
-            let text = "Counters of lost, refused or late packets have grown; they include \
-                        connections of other programs.";
-            Some(finding(Tone::Warning, text, grown))
-        }
-    }
-}
-
 /// A row for each group, and the titles of what was zero in every run. `None` without telemetry.
 fn averages(runs: &Runs<'_>) -> Option<(Block, Vec<String>)> {
     let values = |name: &str| {
@@ -458,7 +257,7 @@ pub(super) fn counters(runs: &Runs<'_>) -> Option<Section> {
             let sum: f64 = growths.iter().sum();
             has_grown |= growths.iter().any(|growth| *growth != 0.0);
             let mean = (!growths.is_empty()).then(|| sum / growths.len() as f64);
-            let is_trouble = sum != 0.0 && results::parts::telemetry::is_trouble(name);
+            let is_trouble = sum != 0.0 && part::is_trouble(name);
             row.push(tables::toned_if(
                 is_trouble,
                 Tone::Warning,

@@ -1,6 +1,7 @@
 //! Telemetry of a run: TCP sockets and kernel counters, summarized.
 
 pub(crate) mod metrics;
+mod page;
 mod view;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::PartView;
 use crate::over_time::WrittenRows;
 
+pub use page::{GAUGES, Gauge, SocketValue, scope, summary, troubles_finding};
 pub use view::{is_trouble, troubles};
 
 pub(super) static VIEW: PartView = PartView {
