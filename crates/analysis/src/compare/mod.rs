@@ -25,7 +25,7 @@ use crate::sequential::{
 };
 use crate::{Observation, distinct, grouped};
 use design::{ComparisonScope, SCOPES, factors, scopes, sides};
-use interaction::{apart, combinations, take_single};
+use interaction::{Combination, apart, combinations, take_single};
 use judge::{judge, judge_cells, judge_rounds};
 use own_part::Figures;
 use runs::Values;
@@ -554,47 +554,14 @@ pub fn compare_cells(
     for factor in &factors {
         let all_scopes = scopes(&runs, factor, &SCOPES);
         for metric in &metrics {
-            let first = comparisons.len();
-            let mut left_out = Vec::new();
-            for scope in &all_scopes {
-                let mut parts = combinations(&scope.runs, factor, &factors);
-                left_out.extend(take_single(&mut parts, factor, metric));
-                let kept: Vec<&Observation> =
-                    parts.iter().flat_map(|part| &part.runs).copied().collect();
-                let values_of =
-                    |figures| Values::of_levels(&kept, factor, &factors, metric, figures);
-                let values = values_of(Figures::Measured);
-                // A factor may vary in only some of the scopes.
-                if values.levels.len() < 2 {
-                    left_out.extend(only_level(scope, factor));
-                    continue;
-                }
-                let (threshold, names) = (options.threshold, &scope.names);
-                let name = || Some(factor.name.clone());
-                if options.is_sequential {
-                    comparisons.push(judge_rounds(
-                        name(),
-                        names.clone(),
-                        metric,
-                        threshold,
-                        &values,
-                        &differences,
-                    ));
-                    continue;
-                }
-                let judged = |figures| {
-                    let of = (metric, figures);
-                    let several = apart(names, &parts, factor, &factors, of, threshold);
-                    several.unwrap_or_else(|| {
-                        let values = values_of(figures);
-                        vec![judge(name(), names.clone(), metric, threshold, values)]
-                    })
-                };
-                comparisons.extend(in_both(&kept, metric, threshold, judged));
-            }
-            if let Some(comparison) = comparisons.get_mut(first) {
-                comparison.left_out = distinct(left_out);
-            }
+            let of_factor = FactorByMetric {
+                factor,
+                factors: &factors,
+                metric,
+                options,
+                differences: &differences,
+            };
+            comparisons.extend(of_factor.compare_in_all(&all_scopes));
         }
     }
     let asked = sequential_metrics(observations, &options.metrics);
@@ -611,6 +578,74 @@ pub fn compare_cells(
         caveats,
         by_name: None,
     })
+}
+
+/// A factor whose levels are compared by a metric.
+struct FactorByMetric<'a> {
+    factor: &'a design::Factor,
+    /// All factors, this one included.
+    factors: &'a [design::Factor],
+    metric: &'a Metric,
+    options: &'a CompareOptions,
+    /// Those by all factors and metrics, if the runs were looked at after every round.
+    differences: &'a [SequentialDifference],
+}
+
+impl FactorByMetric<'_> {
+    /// The first comparison names the cells that are left out of any.
+    fn compare_in_all(&self, scopes: &[ComparisonScope<'_>]) -> Vec<Comparison> {
+        let mut comparisons = Vec::new();
+        let mut left_out = Vec::new();
+        for scope in scopes {
+            let mut parts = combinations(&scope.runs, self.factor, self.factors);
+            left_out.extend(take_single(&mut parts, self.factor, self.metric));
+            let of_scope = self.compare_in(scope, &parts);
+            // A factor may vary in only some of the scopes.
+            if of_scope.is_empty() {
+                left_out.extend(only_level(scope, self.factor));
+            }
+            comparisons.extend(of_scope);
+        }
+        if let Some(first) = comparisons.first_mut() {
+            first.left_out = distinct(left_out);
+        }
+        comparisons
+    }
+
+    /// Empty if fewer than two levels have values.
+    fn compare_in(
+        &self,
+        scope: &ComparisonScope<'_>,
+        parts: &[Combination<'_>],
+    ) -> Vec<Comparison> {
+        let (factor, factors, metric) = (self.factor, self.factors, self.metric);
+        let (threshold, names) = (self.options.threshold, &scope.names);
+        let kept: Vec<&Observation> = parts.iter().flat_map(|part| &part.runs).copied().collect();
+        let values_of = |figures| Values::of_levels(&kept, factor, factors, metric, figures);
+        let values = values_of(Figures::Measured);
+        if values.levels.len() < 2 {
+            return Vec::new();
+        }
+        let name = || Some(factor.name.clone());
+        if self.options.is_sequential {
+            return vec![judge_rounds(
+                name(),
+                names.clone(),
+                metric,
+                threshold,
+                &values,
+                self.differences,
+            )];
+        }
+        let judged = |figures| {
+            let several = apart(names, parts, factor, factors, (metric, figures), threshold);
+            several.unwrap_or_else(|| {
+                let values = values_of(figures);
+                vec![judge(name(), names.clone(), metric, threshold, values)]
+            })
+        };
+        in_both(&kept, metric, threshold, judged)
+    }
 }
 
 /// The level of a scope whose runs have only one: `basic (only arm64)`.

@@ -162,36 +162,7 @@ impl Values {
         has_rounds: bool,
         fixed_rate: Option<FixedRate>,
     ) -> Self {
-        let mut levels: Vec<LevelValues> = names
-            .iter()
-            .map(|name| LevelValues {
-                name: name.clone(),
-                measured: Vec::new(),
-                tested: Vec::new(),
-                saturated: 0,
-                idle_share: Some(0.0),
-                lower_bounds: 0,
-                failed: FailedShare::default(),
-                resolution: 0.0,
-            })
-            .collect();
-        for entry in &entries {
-            let level = &mut levels[entry.level];
-            level.measured.push(entry.value);
-            level.saturated += usize::from(entry.is_saturated);
-            level.idle_share = level
-                .idle_share
-                .zip(entry.idle_share)
-                .map(|(sum, share)| sum + share);
-            level.lower_bounds += usize::from(entry.is_lower_bound);
-            level.failed = level.failed.and(entry.failed);
-            level.resolution += entry.resolution;
-        }
-        for level in &mut levels {
-            let runs = level.measured.len().max(1) as f64;
-            level.resolution /= runs;
-            level.idle_share = level.idle_share.map(|sum| sum / runs);
-        }
+        let mut levels = as_measured(names, &entries);
         let are_logs = entries.iter().all(|entry| entry.value > 0.0);
         if are_logs {
             entries
@@ -201,21 +172,11 @@ impl Values {
         let timing = timing(names.len(), are_logs, &mut entries);
         let mut blocks = into_blocks(entries);
         let is_relative = blocks.len() > 1;
-        let mut shrinkage = 1.0;
-        if is_relative {
-            if blocks.iter().any(|(block, _)| block.1 > 0) {
-                blocks
-                    .iter_mut()
-                    .for_each(|(_, entries)| count_levels_once(entries));
-            }
-            // In a block with a single level, the value would only be compared with itself.
-            blocks
-                .retain(|(_, entries)| entries.iter().any(|entry| entry.level != entries[0].level));
-            align(&mut blocks);
-            let values: usize = blocks.iter().map(|(_, entries)| entries.len()).sum();
-            let size = values as f64 / blocks.len().max(1) as f64;
-            shrinkage = ((size - 1.0) / size).sqrt();
-        }
+        let shrinkage = if is_relative {
+            make_relative(&mut blocks)
+        } else {
+            1.0
+        };
         let is_complete = |entries: &[Entry]| {
             let has_one = |level| entries.iter().filter(|entry| entry.level == level).count() == 1;
             (0..names.len()).all(has_one)
@@ -264,6 +225,53 @@ impl Values {
 fn finite(run: &Observation, metric: &Metric) -> Option<Measured> {
     let known = run.measured(&metric.name);
     known.filter(|known| known.value.is_finite())
+}
+
+/// The levels with what was measured, and no value for tests yet.
+fn as_measured(names: &[String], entries: &[Entry]) -> Vec<LevelValues> {
+    let empty = |name: &String| LevelValues {
+        name: name.clone(),
+        measured: Vec::new(),
+        tested: Vec::new(),
+        saturated: 0,
+        idle_share: Some(0.0),
+        lower_bounds: 0,
+        failed: FailedShare::default(),
+        resolution: 0.0,
+    };
+    let mut levels: Vec<LevelValues> = names.iter().map(empty).collect();
+    for entry in entries {
+        let level = &mut levels[entry.level];
+        level.measured.push(entry.value);
+        level.saturated += usize::from(entry.is_saturated);
+        let idle_shares = level.idle_share.zip(entry.idle_share);
+        level.idle_share = idle_shares.map(|(sum, share)| sum + share);
+        level.lower_bounds += usize::from(entry.is_lower_bound);
+        level.failed = level.failed.and(entry.failed);
+        level.resolution += entry.resolution;
+    }
+    for level in &mut levels {
+        let runs = level.measured.len().max(1) as f64;
+        level.resolution /= runs;
+        level.idle_share = level.idle_share.map(|sum| sum / runs);
+    }
+    levels
+}
+
+/// Subtracts from the values what those of their block have in common. Returns
+/// [`Values::shrinkage`].
+fn make_relative(blocks: &mut Vec<(Block, Vec<Entry>)>) -> f64 {
+    if blocks.iter().any(|(block, _)| block.1 > 0) {
+        blocks
+            .iter_mut()
+            .for_each(|(_, entries)| count_levels_once(entries));
+    }
+    // In a block with a single level, the value would only be compared with itself.
+    blocks.retain(|(_, entries)| entries.iter().any(|entry| entry.level != entries[0].level));
+    align(blocks);
+    let values: usize = blocks.iter().map(|(_, entries)| entries.len()).sum();
+    let size = values as f64 / blocks.len().max(1) as f64;
+    ((size - 1.0) / size).sqrt()
 }
 
 /// Sorts the entries of two levels by time if it is known of all of them and nothing else tells

@@ -25,7 +25,7 @@ use super::value::{
 };
 use super::{
     Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS,
-    PlaceMode, Profile, Ready, SearchSpec, Selection, Spec, TargetSpec, variable,
+    PlaceMode, PlaceSpec, Profile, Ready, SearchSpec, Selection, Spec, TargetSpec, variable,
 };
 use crate::design;
 use crate::factor::FactorKind;
@@ -104,6 +104,17 @@ struct UntilKeys {
     precision: Option<Percentage>,
     decided: bool,
     budget: Option<Limit>,
+}
+
+impl UntilKeys {
+    fn into_stopping(self) -> Stopping {
+        let ms = |Limit(time): Limit| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Stopping {
+            precision: self.precision.map(|Percentage(share)| share),
+            when_decided: self.decided,
+            budget_ms: self.budget.map(ms),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -202,15 +213,7 @@ fn read_top(
     folder: &Path,
     problems: &mut Problems,
 ) -> Spec {
-    if !top.has("name") {
-        problems.add(1, "name is missing: name = \"what is tried\"");
-    }
-    if !top.has("target") {
-        problems.add(
-            1,
-            "no target: write [[target]] with name = \"...\" and url = \"http://...\"",
-        );
-    }
+    refuse_missing(&top, problems);
     let load = match top.section("load", problems) {
         Some(mut load) => read_options(load.rest(problems), folder, problems),
         None => LoadOptions::default(),
@@ -226,15 +229,8 @@ fn read_top(
     let telemetry = top.section("telemetry", problems);
     let search = top.section("search", problems);
     let keys: TopKeys = top.read(problems);
+    refuse_useless(&keys, &places, search.as_ref(), problems);
     let results = keys.results.as_ref().map_or("results", |Text(text)| text);
-    if let Some(mode) = keys.places.as_ref().filter(|_| places.is_empty()) {
-        let text = "places: there is no [[place]] with name = \"...\"";
-        problems.add(problems.line(mode.span().start), text);
-    }
-    if let (Some(section), Some(_)) = (&search, &keys.until) {
-        let text = "until does not go with [search], which ends by its own precision and budget";
-        problems.add(section.line, text);
-    }
     let mut spec = Spec {
         name: keys.name.map_or_else(String::new, |Name(name)| name),
         rounds: keys.rounds.map_or(1, |NumberIn(rounds)| rounds),
@@ -247,13 +243,7 @@ fn read_top(
             .map_or(super::MAX_FAILURES, |NumberIn(n)| n),
         threshold: keys.threshold.map(|Percentage(share)| share),
         judge: keys.judge.map_or_else(Vec::new, |Metrics(metrics)| metrics),
-        until: keys.until.map(|until| Stopping {
-            precision: until.precision.map(|Percentage(share)| share),
-            when_decided: until.decided,
-            budget_ms: until
-                .budget
-                .map(|Limit(budget)| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX)),
-        }),
+        until: keys.until.map(UntilKeys::into_stopping),
         load,
         targets,
         profiles,
@@ -280,6 +270,35 @@ fn read_top(
     }
     refuse_unknown(top, problems);
     spec
+}
+
+fn refuse_missing(top: &Section<'_>, problems: &mut Problems) {
+    if !top.has("name") {
+        problems.add(1, "name is missing: name = \"what is tried\"");
+    }
+    if !top.has("target") {
+        problems.add(
+            1,
+            "no target: write [[target]] with name = \"...\" and url = \"http://...\"",
+        );
+    }
+}
+
+/// Refuses keys that have no effect: `places` without a place, and `until` with a search.
+fn refuse_useless(
+    keys: &TopKeys,
+    places: &[PlaceSpec],
+    search: Option<&Section<'_>>,
+    problems: &mut Problems,
+) {
+    if let Some(mode) = keys.places.as_ref().filter(|_| places.is_empty()) {
+        let text = "places: there is no [[place]] with name = \"...\"";
+        problems.add(problems.line(mode.span().start), text);
+    }
+    if let (Some(section), Some(_)) = (search, &keys.until) {
+        let text = "until does not go with [search], which ends by its own precision and budget";
+        problems.add(section.line, text);
+    }
 }
 
 fn refuse_unknown(mut top: Section<'_>, problems: &mut Problems) {
