@@ -3,6 +3,7 @@
 mod brief;
 pub(crate) mod levels;
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use analysis::compare::{
@@ -318,8 +319,8 @@ fn failed_levels(comparison: &Comparison) -> String {
 }
 
 /// `bad failed 100 % of its requests`, or `a failed 5 % and b 100 % of their requests`
-pub(crate) fn failed_phrase<'a>(
-    failing: impl IntoIterator<Item = (&'a String, FailedShare)>,
+pub(crate) fn failed_phrase<N: Display>(
+    failing: impl IntoIterator<Item = (N, FailedShare)>,
 ) -> String {
     let shares = failing
         .into_iter()
@@ -693,10 +694,6 @@ pub(crate) fn relative_remark(comparison: &Comparison) -> Option<String> {
 /// The sentence about a caveat.
 #[must_use]
 pub fn caveat_sentence(caveat: &Caveat) -> String {
-    let of = |side: &Option<String>| {
-        side.as_ref()
-            .map_or_else(String::new, |name| format!("{name}: "))
-    };
     match caveat {
         Caveat::OneAfterTheOther { sides: None } => {
             "all runs of a level were made before those of the next, so a change over time looks \
@@ -716,7 +713,7 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
             p_value,
         } => format!(
             "{}{} {} by {} % from the first run to the last, regardless of the levels ({})",
-            of(side),
+            side_phrase(side.as_deref()),
             metric.label,
             if *change < 0.0 { "fell" } else { "rose" },
             percent(change.abs()),
@@ -731,11 +728,7 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
             is_first_of_all,
             change,
         } => {
-            let which = match (*is_first_of_all, cell.is_empty()) {
-                (_, true) => "the first run".to_owned(),
-                (true, false) => format!("the first run of all, of {},", cell.join(", ")),
-                (false, false) => format!("the first run of {}", cell.join(", ")),
-            };
+            let which = first_run_phrase(*is_first_of_all, cell);
             let others = match cells {
                 1 => String::new(),
                 _ => format!("; this is so in {cells} of {all} cells"),
@@ -743,7 +736,7 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
             format!(
                 "{}{which} was slow: {} is {} % {} than in the cell's other runs (warm up for \
                  longer{others})",
-                of(side),
+                side_phrase(side.as_deref()),
                 metric.label,
                 percent(change.abs()),
                 if *change < 0.0 { "lower" } else { "higher" },
@@ -758,18 +751,37 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
         } => {
             let were = if *runs == 1 { "was" } else { "were" };
             let its = if *runs == 1 { "its" } else { "their" };
-            let settled = match not_settled {
-                0 => String::new(),
-                some if some == runs => " and had not settled at the end".to_owned(),
-                some => format!(", and {some} of them had not settled at the end"),
-            };
+            let settled = settled_phrase(*not_settled, *runs);
             format!(
                 "{}{runs} of {} {were} slower in {its} first seconds{settled} (use --warmup \
                  {warmup_s}s)",
-                of(side),
+                side_phrase(side.as_deref()),
                 counted(*all as u64, "run"),
             )
         }
+    }
+}
+
+/// `base: `, or nothing if a single set of runs is compared.
+fn side_phrase(side: Option<&str>) -> String {
+    side.map_or_else(String::new, |name| format!("{name}: "))
+}
+
+/// `the first run`, if there is only one cell, or `the first run of all, of rmem = 1024,`
+fn first_run_phrase(is_first_of_all: bool, cell: &[String]) -> String {
+    match (is_first_of_all, cell.is_empty()) {
+        (_, true) => "the first run".to_owned(),
+        (true, false) => format!("the first run of all, of {},", cell.join(", ")),
+        (false, false) => format!("the first run of {}", cell.join(", ")),
+    }
+}
+
+/// `, and 2 of them had not settled at the end`, of runs that were slow at first.
+fn settled_phrase(not_settled: usize, runs: usize) -> String {
+    match not_settled {
+        0 => String::new(),
+        all if all == runs => " and had not settled at the end".to_owned(),
+        some => format!(", and {some} of them had not settled at the end"),
     }
 }
 

@@ -46,11 +46,13 @@ fn headline(difference: &SequentialDifference) -> String {
         interval,
         ..
     } = difference;
-    let [level, reference] =
+    let names =
         [&difference.level, &difference.reference].map(|level| match difference.factor.as_str() {
             "target" => level.clone(),
             factor => format!("{factor} {level}"),
         });
+    let names = names.each_ref().map(String::as_str);
+    let [level, reference] = names;
     let rounds = counted(*rounds as u64, "round");
     let Some((low, high)) = *interval else {
         return format!(
@@ -59,40 +61,21 @@ fn headline(difference: &SequentialDifference) -> String {
             difference.rounds_min
         );
     };
-    let is_rate = metric.name == metric::REQUESTS_PER_SEC;
-    let label = &metric.label;
     // A saturated generator hides which server is better.
     let limited = limited_by_generator(
         difference.alike_idle_shares,
         difference.is_generator_saturated,
     );
     match difference.decision() {
-        Decision::Failing => {
-            let shares = [&reference, &level].into_iter().zip(difference.failed);
-            let (bad, good): (Vec<_>, Vec<_>) =
-                shares.partition(|(_, failed)| failed.forbids(metric));
-            let good = good.first().map(|(name, _)| format!(" with {name}"));
-            failed_phrase(bad) + ": no comparison" + &good.unwrap_or_default()
-        }
+        Decision::Failing => not_compared(difference, names),
         Decision::Same => {
             let within = amount(difference, low.abs().max(high.abs()));
-            let same = match is_rate {
-                _ if !difference.is_ratio => {
-                    format!("{level} and {reference} have the same {label}")
-                }
-                true => format!(
-                    "{level} and {reference} answer the same number of requests/s to within \
-                     {within}"
-                ),
-                false => {
-                    format!("{label} of {level} and {reference} is the same to within {within}")
-                }
-            };
+            let same = same(difference, names, &within);
             format!("{same}{limited} ({rounds})")
         }
         Decision::Open if difference.explained_by().is_some() => format!(
             "It is {UNDECIDED} whether {}{limited}: {} ({rounds})",
-            relation(difference, [&level, &reference], ""),
+            relation(difference, names, ""),
             explained(difference).unwrap_or_default()
         ),
         Decision::Open => {
@@ -100,24 +83,44 @@ fn headline(difference: &SequentialDifference) -> String {
             let more = more_rounds(difference);
             if is_wide(difference, low, high) {
                 format!(
-                    "{label} of {level} and {reference}: {UNDECIDED} (between {low_end} and \
-                 {high_end}, {rounds}{more})"
+                    "{} of {level} and {reference}: {UNDECIDED} (between {low_end} and \
+                     {high_end}, {rounds}{more})",
+                    metric.label
                 )
             } else {
                 format!(
                     "It is {UNDECIDED} whether {}{limited}: the difference is between {low_end} \
-                 and {high_end} ({rounds}{more})",
-                    relation(difference, [&level, &reference], "")
+                     and {high_end} ({rounds}{more})",
+                    relation(difference, names, "")
                 )
             }
         }
         Decision::More | Decision::Less => {
             let (amount, range) = amount_and_range(difference, low, high);
-            format!(
-                "{}{limited} (95 % interval {range}, {rounds})",
-                relation(difference, [&level, &reference], &format!("{amount} "))
-            )
+            let relation = relation(difference, names, &format!("{amount} "));
+            format!("{relation}{limited} (95 % interval {range}, {rounds})")
         }
+    }
+}
+
+/// `B failed 100 % of its requests: no comparison with A`
+fn not_compared(difference: &SequentialDifference, [level, reference]: [&str; 2]) -> String {
+    let shares = [reference, level].into_iter().zip(difference.failed);
+    let (bad, good): (Vec<_>, Vec<_>) =
+        shares.partition(|(_, failed)| failed.forbids(&difference.metric));
+    let good = good.first().map(|(name, _)| format!(" with {name}"));
+    failed_phrase(bad) + ": no comparison" + &good.unwrap_or_default()
+}
+
+/// `B and A answer the same number of requests/s to within 1.2 %`
+fn same(difference: &SequentialDifference, [level, reference]: [&str; 2], within: &str) -> String {
+    let label = &difference.metric.label;
+    if !difference.is_ratio {
+        format!("{level} and {reference} have the same {label}")
+    } else if difference.metric.name == metric::REQUESTS_PER_SEC {
+        format!("{level} and {reference} answer the same number of requests/s to within {within}")
+    } else {
+        format!("{label} of {level} and {reference} is the same to within {within}")
     }
 }
 

@@ -266,67 +266,32 @@ impl Summary {
     /// distribution; those out of range are ignored.
     #[must_use]
     pub fn of(result: &RunResult, more_percentiles: &[f64]) -> Self {
-        let Recording {
-            statuses,
-            errors,
-            phases,
-            rates,
-            lags,
-            counters,
-            ..
-        } = &result.recording;
-        let duration_ns = result.window.duration_ns;
-        let percents = merged_percents(more_percentiles);
-        let Phases {
-            connect,
-            proxy,
-            tls,
-            first_byte,
-            last_byte,
-        } = phases;
-        let Lags {
-            send,
-            own,
-            reconnect: _,
-            wakeup,
-            receive,
-        } = lags;
-        let of = |samples: &Samples<'_>| Distribution::of(samples, &percents);
-        let none = Histogram::new();
-        let distribution = |histogram: &Histogram| of(&Samples::new(histogram, &none));
         let recorded = &result.recording;
-        let (service_time, timed_out) = (&recorded.service_time, &recorded.timed_out);
-        let of_parts = |parts: &[NameRecording]| -> Vec<NameSummary> {
-            let summary = |part| NameSummary::of(part, result, &percents);
-            parts.iter().map(summary).collect()
+        let Recording { errors, parts, .. } = recorded;
+        let duration_ns = result.window.duration_ns;
+        let in_flight_ns = recorded.counters.in_flight_time_ns as f64;
+        let percents = merged_percents(more_percentiles);
+        let of = |samples: &Samples<'_>| Distribution::of(samples, &percents);
+        let of_each = |named: &[NameRecording]| -> Vec<NameSummary> {
+            let summary = |one| NameSummary::of(one, result, &percents);
+            named.iter().map(summary).collect()
         };
+        let (events, llm) = (parts.events.as_ref(), parts.llm.as_ref());
         Self {
             requests_per_sec: result.requests_per_sec(),
             bytes_per_sec: result.bytes_per_sec(),
             achieved_rate: AchievedRate::of(result),
-            mean_in_flight: (duration_ns > 0)
-                .then(|| counters.in_flight_time_ns as f64 / duration_ns as f64),
+            mean_in_flight: (duration_ns > 0).then(|| in_flight_ns / duration_ns as f64),
             latency: of(&recorded.latency_samples()),
             latency_parts: if recorded.attribution.shown.is_empty() {
                 Vec::new()
             } else {
                 recorded.latency_parts_at(&percents)
             },
-            service_time: of(&Samples::new(service_time, timed_out)),
-            phases: PhaseSummaries {
-                connect: distribution(connect),
-                proxy: (!proxy.is_empty()).then(|| distribution(proxy)),
-                tls: distribution(tls),
-                first_byte: distribution(first_byte),
-                last_byte: distribution(last_byte),
-            },
-            lags: LagSummaries {
-                send: distribution(send),
-                own: distribution(own),
-                wakeup: distribution(wakeup),
-                receive: distribution(receive),
-            },
-            rates: RateSummary::of(rates),
+            service_time: of(&Samples::new(&recorded.service_time, &recorded.timed_out)),
+            phases: PhaseSummaries::of(&recorded.phases, &percents),
+            lags: LagSummaries::of(&recorded.lags, &percents),
+            rates: RateSummary::of(&recorded.rates),
             errors: errors.failures(),
             socket_errors: SocketErrors {
                 connect: errors.legacy(Legacy::Connect),
@@ -334,22 +299,51 @@ impl Summary {
                 write: errors.legacy(Legacy::Write),
                 timeout: errors.legacy(Legacy::Timeout),
             },
-            statuses_over_399: statuses.over_399(),
+            statuses_over_399: recorded.statuses.over_399(),
             failed: errors.exchanges(),
-            by_name: of_parts(&result.recording.parts.by_name),
-            by_address: of_parts(&result.recording.parts.by_address),
-            events: result
-                .recording
-                .parts
-                .events
-                .as_ref()
-                .map(|events| EventSummary::of(events, result, &percents)),
-            llm: result
-                .recording
-                .parts
-                .llm
-                .as_ref()
-                .map(|llm| LlmSummary::of(llm, result, &percents)),
+            by_name: of_each(&parts.by_name),
+            by_address: of_each(&parts.by_address),
+            events: events.map(|events| EventSummary::of(events, result, &percents)),
+            llm: llm.map(|llm| LlmSummary::of(llm, result, &percents)),
+        }
+    }
+}
+
+impl PhaseSummaries {
+    fn of(phases: &Phases, percents: &[f64]) -> Self {
+        let Phases {
+            connect,
+            proxy,
+            tls,
+            first_byte,
+            last_byte,
+        } = phases;
+        let of = |histogram| Distribution::of_measured(histogram, percents);
+        Self {
+            connect: of(connect),
+            proxy: (!proxy.is_empty()).then(|| of(proxy)),
+            tls: of(tls),
+            first_byte: of(first_byte),
+            last_byte: of(last_byte),
+        }
+    }
+}
+
+impl LagSummaries {
+    fn of(lags: &Lags, percents: &[f64]) -> Self {
+        let Lags {
+            send,
+            own,
+            reconnect: _,
+            wakeup,
+            receive,
+        } = lags;
+        let of = |histogram| Distribution::of_measured(histogram, percents);
+        Self {
+            send: of(send),
+            own: of(own),
+            wakeup: of(wakeup),
+            receive: of(receive),
         }
     }
 }
@@ -368,8 +362,8 @@ impl NameSummary {
 
 impl EventSummary {
     fn of(events: &EventRecording, result: &RunResult, percents: &[f64]) -> Self {
-        let none = Histogram::new();
-        let of = |samples: &Samples<'_>| Distribution::of(samples, percents);
+        let of = |histogram| Distribution::of_measured(histogram, percents);
+        let first_event = Samples::new(&events.first_event, &events.waiting);
         Self {
             events_per_sec: result.per_sec(events.arrived),
             per_response_mean: events.per_response_mean(),
@@ -377,31 +371,36 @@ impl EventSummary {
             per_response_max: events.per_response.max_ns(),
             streams: events.streams,
             unfinished: events.cut_off(),
-            first_event: of(&Samples::new(&events.first_event, &events.waiting)),
-            gap: of(&Samples::new(&events.gap, &none)),
-            time_since_last_event: of(&Samples::new(&events.since_last_event, &none)),
+            first_event: Distribution::of(&first_event, percents),
+            gap: of(&events.gap),
+            time_since_last_event: of(&events.since_last_event),
         }
     }
 }
 
 impl LlmSummary {
     fn of(llm: &LlmRecording, result: &RunResult, percents: &[f64]) -> Self {
-        let none = Histogram::new();
-        let of = |samples: &Samples<'_>| Distribution::of(samples, percents);
+        let of = |histogram| Distribution::of_measured(histogram, percents);
+        let first_token = Samples::new(&llm.first_token, &llm.waiting);
         Self {
             output_tokens_per_sec: result.per_sec(llm.arrived_tokens()),
             input_tokens_per_sec: result.per_sec(llm.input_tokens),
             output_per_response_mean: llm.output_per_response_mean(),
             input_per_response_mean: llm.input_per_response_mean(),
-            first_token: of(&Samples::new(&llm.first_token, &llm.waiting)),
-            first_text: of(&Samples::new(&llm.first_text, &none)),
-            token_gap: of(&Samples::new(&llm.token_gap, &none)),
-            time_per_token: of(&Samples::new(&llm.time_per_token, &none)),
+            first_token: Distribution::of(&first_token, percents),
+            first_text: of(&llm.first_text),
+            token_gap: of(&llm.token_gap),
+            time_per_token: of(&llm.time_per_token),
         }
     }
 }
 
 impl Distribution {
+    /// Samples of which none is only a lower bound.
+    fn of_measured(histogram: &Histogram, percents: &[f64]) -> Self {
+        Self::of(&Samples::new(histogram, &Histogram::new()), percents)
+    }
+
     /// Measured samples together with samples that are only lower bounds.
     pub(crate) fn of(samples: &Samples<'_>, percents: &[f64]) -> Self {
         let (histogram, (_, ages)) = (samples.all(), samples.parts());

@@ -306,93 +306,125 @@ fn spread_cells(name: &str, spread: &ColumnSpread) -> Vec<TableCell> {
 /// A row for each run, those of an experiment in the order in which they were made.
 pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
     let table = table::table(runs.all, &TableOptions::default()).ok()?;
-    let is_known = |name: &str| {
-        let mut values = runs.counted().filter_map(|run| run.run.value(name));
-        values.any(|value| name != metric::STATUSES_OVER_399 || value > 0.0)
-    };
-    let mut names: Vec<&str> = column_order(&table)
-        .into_iter()
-        .map(|(_, name)| name)
-        .collect();
-    let more = MORE_OF_RUNS.into_iter().filter(|name| is_known(name));
-    names.extend(more.filter(|name| !table.columns.iter().any(|known| known == name)));
-    let by_level = runs.factors.iter().any(|factor| !is_of_files(&factor.name));
-    let has_order = by_level && runs.all.iter().any(|run| run.position.is_some());
-    let has_failures = runs.failed().next().is_some();
-    let mut columns: Vec<Column> = if by_level {
-        keys(&table).into_iter().map(words_column).collect()
-    } else {
-        vec![words_column("run")]
-    };
-    if by_level {
-        columns.push(number_column("run"));
-    }
-    if has_order {
-        columns.push(asked(number_column("position")));
-    }
-    let is_judged = |run: &Observation| {
-        let verdict = run
-            .result
-            .as_deref()
-            .map(|result| &result.generator.verdict);
-        verdict.is_some_and(|verdict| *verdict != Verdict::Unknown)
-    };
-    let has_verdicts = runs.all.iter().any(is_judged);
-    if has_verdicts {
-        columns.push(wide(words_column("load generator")));
-    }
-    columns.extend(names.iter().map(|name| {
-        let is_wide = MORE_OF_RUNS.contains(name) || [metric::BYTES_PER_SEC].contains(name);
-        if is_wide && !by_level {
-            wide(number_column(short_title(name)))
-        } else {
-            column_of(name, short_title(name))
-        }
-    }));
-    if has_failures {
-        columns.push(words_column("failed"));
-    }
-    columns.push(asked(words_column("file")));
+    let columns = ColumnsOfRuns::of(runs, &table);
     let observations: BTreeMap<(&str, u32), &Observation> = runs
         .all
         .iter()
         .map(|run| ((run.source.as_str(), run.run), run))
         .collect();
     let mut rows: Vec<(Option<u32>, Vec<TableCell>)> = Vec::new();
-    for (cell, of_cell) in table
-        .cells
-        .iter()
-        .flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
-    {
-        let run = *observations.get(&(of_cell.source.as_str(), of_cell.number))?;
-        let mut row = if by_level {
-            key_cells(&table, cell)
+    for cell in &table.cells {
+        for of_cell in &cell.runs {
+            let run = *observations.get(&(of_cell.source.as_str(), of_cell.number))?;
+            rows.push((run.position, columns.row(cell, run)));
+        }
+    }
+    if columns.has_order {
+        rows.sort_by_key(|(position, _)| (position.is_none(), *position));
+    }
+    let caption = "All runs (marked: fewer than ten samples above)";
+    let rows = rows.into_iter().map(|(_, row)| row);
+    Some(tables::table(caption, columns.heads(), rows))
+}
+
+/// What the table of runs shows of each run. Columns that would be empty are left out.
+struct ColumnsOfRuns<'a> {
+    runs: &'a Runs<'a>,
+    table: &'a Table,
+    metrics: Vec<&'a str>,
+    /// Whether the levels of a run say which one it is, rather than its name.
+    by_level: bool,
+    has_order: bool,
+    has_verdicts: bool,
+    has_failures: bool,
+}
+
+impl<'a> ColumnsOfRuns<'a> {
+    fn of(runs: &'a Runs<'a>, table: &'a Table) -> Self {
+        let by_level = runs.factors.iter().any(|factor| !is_of_files(&factor.name));
+        let is_judged = |run: &Observation| {
+            let result = run.result.as_deref();
+            result.is_some_and(|result| result.generator.verdict != Verdict::Unknown)
+        };
+        Self {
+            runs,
+            table,
+            metrics: metrics_of_runs(runs, table),
+            by_level,
+            has_order: by_level && runs.all.iter().any(|run| run.position.is_some()),
+            has_verdicts: runs.all.iter().any(is_judged),
+            has_failures: runs.failed().next().is_some(),
+        }
+    }
+
+    fn heads(&self) -> Vec<Column> {
+        let mut heads: Vec<Column> = if self.by_level {
+            keys(self.table).into_iter().map(words_column).collect()
         } else {
-            vec![text(runs.name(run))]
+            vec![words_column("run")]
+        };
+        if self.by_level {
+            heads.push(number_column("run"));
+        }
+        if self.has_order {
+            heads.push(asked(number_column("position")));
+        }
+        if self.has_verdicts {
+            heads.push(wide(words_column("load generator")));
+        }
+        heads.extend(self.metrics.iter().map(|name| self.head_of_metric(name)));
+        if self.has_failures {
+            heads.push(words_column("failed"));
+        }
+        heads.push(asked(words_column("file")));
+        heads
+    }
+
+    fn head_of_metric(&self, name: &str) -> Column {
+        let is_wide = MORE_OF_RUNS.contains(&name) || name == metric::BYTES_PER_SEC;
+        if is_wide && !self.by_level {
+            wide(number_column(short_title(name)))
+        } else {
+            column_of(name, short_title(name))
+        }
+    }
+
+    /// The cells below [`Self::heads`].
+    fn row(&self, cell: &Cell, run: &Observation) -> Vec<TableCell> {
+        let mut row = if self.by_level {
+            key_cells(self.table, cell)
+        } else {
+            vec![text(self.runs.name(run))]
         };
         let number = |number: u32| tables::count(u64::from(number));
-        if by_level {
-            row.push(number(of_cell.number));
+        if self.by_level {
+            row.push(number(run.run));
         }
-        if has_order {
+        if self.has_order {
             row.push(run.position.map_or_else(unknown, number));
         }
-        row.extend(has_verdicts.then(|| load_generator(run)));
-        row.extend(names.iter().map(|name| cell_of_run(run, name)));
-        if has_failures {
+        row.extend(self.has_verdicts.then(|| load_generator(run)));
+        row.extend(self.metrics.iter().map(|name| cell_of_run(run, name)));
+        if self.has_failures {
             let reason = run.failure.as_deref().unwrap_or_default();
             let cell = text(words::cut(reason, REASON_CHARS_MAX));
             row.push(toned_if(!reason.is_empty(), Tone::Bad, cell));
         }
         row.push(text(file_of(&run.source)));
-        rows.push((run.position, row));
+        row
     }
-    if has_order {
-        rows.sort_by_key(|(position, _)| (position.is_none(), *position));
-    }
-    let caption = "All runs (marked: fewer than ten samples above)";
-    let rows = rows.into_iter().map(|(_, row)| row);
-    Some(tables::table(caption, columns, rows))
+}
+
+/// The columns of the table, and of [`MORE_OF_RUNS`] those that say something.
+fn metrics_of_runs<'a>(runs: &Runs<'_>, table: &'a Table) -> Vec<&'a str> {
+    let is_known = |name: &str| {
+        let mut values = runs.counted().filter_map(|run| run.run.value(name));
+        values.any(|value| name != metric::STATUSES_OVER_399 || value > 0.0)
+    };
+    let more = MORE_OF_RUNS.into_iter().filter(|name| is_known(name));
+    let more = more.filter(|name| !table.columns.iter().any(|known| known == name));
+    let names = column_order(table).into_iter().map(|(_, name)| name);
+    names.chain(more).collect()
 }
 
 fn load_generator(run: &Observation) -> TableCell {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartView};
 use crate::counters::is_zero;
-use crate::{Histogram, RunResult};
+use crate::{EventRecording, Histogram, RunResult};
 
 /// The tokens in the streams of a language model, which are the responses with a status of 2xx.
 /// Only requests of the window count, except where a field says otherwise.
@@ -280,16 +280,28 @@ fn check(result: &RunResult) -> Result<(), String> {
     let Some(events) = &result.recording.parts.events else {
         return Err("tokens: there are tokens without events".to_owned());
     };
+    check_equal_counts(llm, events)?;
+    // The first tokens of responses that were read after the window did not arrive in it.
+    let arrived = match result.window.drained_ns {
+        None => events.arrived,
+        Some(_) => events.arrived.saturating_add(llm.first_token.count()),
+    };
+    check_parts_of_counts(llm, arrived)
+}
+
+fn check_equal_counts(llm: &LlmRecording, events: &EventRecording) -> Result<(), String> {
     let finished = llm.finish.all().iter().map(|(_, count)| count).sum();
-    let streams = llm.responses.saturating_add(llm.errors);
+    let responses = llm.responses;
+    let streams = responses.saturating_add(llm.errors);
+    let outputs = llm.output_per_response.count();
     for (name, one, other_name, other) in [
         ("streams", events.streams, "responses + errors", streams),
-        ("finish reasons", finished, "responses", llm.responses),
+        ("finish reasons", finished, "responses", responses),
         (
             "output_per_response samples",
-            llm.output_per_response.count(),
+            outputs,
             "responses",
-            llm.responses,
+            responses,
         ),
     ] {
         if one != other {
@@ -298,59 +310,32 @@ fn check(result: &RunResult) -> Result<(), String> {
             ));
         }
     }
-    // The first tokens of responses that were read after the window did not arrive in it.
-    let arrived = match result.window.drained_ns {
-        None => events.arrived,
-        Some(_) => events.arrived.saturating_add(llm.first_token.count()),
-    };
+    Ok(())
+}
+
+/// Checks that no count is above the one that includes it. `arrived` is how many events there are
+/// to time.
+fn check_parts_of_counts(llm: &LlmRecording, arrived: u64) -> Result<(), String> {
+    let responses = ("responses", llm.responses);
     let with_tokens = llm.responses.saturating_sub(llm.without_tokens);
-    let timed = llm
-        .token_gap
-        .count()
-        .saturating_add(llm.first_token.count());
-    for (part_name, part, whole_name, whole) in [
+    let with_tokens = ("responses with tokens", with_tokens);
+    let [gaps, firsts] = [&llm.token_gap, &llm.first_token].map(Histogram::count);
+    let timed = gaps.saturating_add(firsts);
+    let first_tokens = ("first_token samples", firsts);
+    let first_texts = ("first_text samples", llm.first_text.count());
+    let means = ("time_per_token samples", llm.time_per_token.count());
+    let inputs = ("input_per_response samples", llm.input_per_response.count());
+    for ((part_name, part), (whole_name, whole)) in [
+        (("counted_as_events", llm.counted_as_events), responses),
+        (("without_tokens", llm.without_tokens), responses),
+        (with_tokens, first_tokens),
+        (first_texts, first_tokens),
+        (means, with_tokens),
+        (inputs, responses),
+        (("timed token events", timed), ("events", arrived)),
         (
-            "counted_as_events",
-            llm.counted_as_events,
-            "responses",
-            llm.responses,
-        ),
-        (
-            "without_tokens",
-            llm.without_tokens,
-            "responses",
-            llm.responses,
-        ),
-        (
-            "responses with tokens",
-            with_tokens,
-            "first_token samples",
-            llm.first_token.count(),
-        ),
-        (
-            "first_text samples",
-            llm.first_text.count(),
-            "first_token samples",
-            llm.first_token.count(),
-        ),
-        (
-            "time_per_token samples",
-            llm.time_per_token.count(),
-            "responses with tokens",
-            with_tokens,
-        ),
-        (
-            "input_per_response samples",
-            llm.input_per_response.count(),
-            "responses",
-            llm.responses,
-        ),
-        ("timed token events", timed, "events", arrived),
-        (
-            "cached_tokens",
-            llm.cached_tokens,
-            "input_tokens",
-            llm.input_tokens,
+            ("cached_tokens", llm.cached_tokens),
+            ("input_tokens", llm.input_tokens),
         ),
     ] {
         if part > whole {

@@ -225,42 +225,42 @@ pub(super) static VIEW_BY_ADDRESS: PartView = PartView {
 /// Checks that the requests of all names, or to all addresses, together are those of the run, and
 /// that those of each are counted once.
 fn check(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
-    let recording = &result.recording;
     if names.is_empty() {
         return Ok(());
     }
     for named in names {
-        let name = &named.name;
-        let (failed, sent) = (named.errors.exchanges(), named.sent);
-        let found = u128::from(named.answered) + u128::from(failed) + u128::from(named.in_flight);
-        equal(
-            name,
-            "sent",
-            u128::from(sent),
-            "answered + failed + in flight",
-            found,
-        )?;
-        let answered = u128::from(named.answered);
-        let statuses = u128::from(named.statuses.total());
-        equal(name, "answered", answered, "responses by status", statuses)?;
-        let samples = u128::from(named.latency.count());
-        equal(name, "answered", answered, "latency samples", samples)?;
-        let timeouts = u128::from(named.errors.count(ErrorKind::Timeout).exchanges);
-        let in_flight = if result.plan.pacing.is_open() {
-            u128::from(named.in_flight)
-        } else {
-            0
-        };
-        let unanswered = u128::from(named.unanswered.count());
-        let waiting = timeouts + in_flight;
-        equal(
-            name,
-            "unanswered samples",
-            unanswered,
-            "timed out + in flight",
-            waiting,
-        )?;
+        check_one(named, result.plan.pacing.is_open())?;
     }
+    check_sums(names, &result.recording)
+}
+
+fn check_one(named: &NameRecording, is_open: bool) -> Result<(), String> {
+    let name = &named.name;
+    let [answered, in_flight] = [named.answered, named.in_flight].map(u128::from);
+    let found = answered + u128::from(named.errors.exchanges()) + in_flight;
+    equal(
+        name,
+        "sent",
+        u128::from(named.sent),
+        "answered + failed + in flight",
+        found,
+    )?;
+    let statuses = u128::from(named.statuses.total());
+    equal(name, "answered", answered, "responses by status", statuses)?;
+    let samples = u128::from(named.latency.count());
+    equal(name, "answered", answered, "latency samples", samples)?;
+    let timeouts = u128::from(named.errors.count(ErrorKind::Timeout).exchanges);
+    let waiting = if is_open { in_flight } else { 0 };
+    equal(
+        name,
+        "unanswered samples",
+        u128::from(named.unanswered.count()),
+        "timed out + in flight",
+        timeouts + waiting,
+    )
+}
+
+fn check_sums(names: &[NameRecording], recording: &Recording) -> Result<(), String> {
     let counters = &recording.counters;
     let sum = |count: fn(&NameRecording) -> u64| -> u128 {
         names.iter().map(|named| u128::from(count(named))).sum()
