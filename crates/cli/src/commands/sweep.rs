@@ -10,20 +10,22 @@ mod until;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ::outputs::{Event as OutputEvent, Observers};
 use analysis::sequential::Looks;
 use anyhow::{Context, bail};
 use experiment::{
-    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Judgement,
-    Machine, MachineSettings, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeError,
-    ResumeOptions, SafetyError, SearchSpec, Spec, SpecError, Store, Transaction, begin_on_all,
+    Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed,
+    Host as _, Judgement, Machine, MachineSettings, Planned, Policy, PreparedExperiment,
+    RemoteHosts, ResumeError, ResumeOptions, SafetyError, SearchSpec, Spec, SpecError, Store,
+    Transaction, begin_on_all,
 };
 use jiff::Timestamp;
 use judging::Purpose;
@@ -32,7 +34,7 @@ use plan::readable::counted;
 use plan::secrets::{hide_in_words, hide_secrets};
 use plan::shell;
 use plan::{Pacing, RunPlan, printable_lines};
-use results::{Cell, Stopping, TrialOutcome};
+use results::{Cell, RunResult, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
 use super::result_file::Readers;
@@ -71,15 +73,8 @@ struct PreparedSweep {
 /// When nothing was started, or when the sweep was aborted; everything is restored by then.
 pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<ExitCode> {
     let arguments = &request.arguments;
-    if arguments.tui && !arguments.dry_run {
-        screen::terminal()?;
-    }
-    outputs::check(&arguments.outputs, arguments.tui)?;
+    let reports = check_places(request)?;
     let line = Terminal::of_stderr().filter(|_| !outputs::are_on_terminal(&arguments.outputs));
-    let reports = request.reports()?;
-    for report in &reports {
-        super::report::check_place(report)?;
-    }
     let spec = match spec(request)? {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
@@ -90,14 +85,7 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     let mut machine = machine();
     let mut others = RemoteHosts::new();
     let mut sweep = PreparedSweep::new(spec, request, &machine)?;
-    // Output of scripts must not end up in the tables.
-    let stdout = runner::divert_script_output()?;
-    let (mut output, stdout) = if arguments.outputs.take_stdout() && !arguments.dry_run {
-        // stdout is stderr now.
-        (outputs::duplicate(io::stdout())?, Some(stdout))
-    } else {
-        (stdout, None)
-    };
+    let Streams { mut output, stdout } = divert_stdout(arguments)?;
     let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
     if remaining > 0 || arguments.dry_run {
@@ -119,28 +107,13 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     outputs::tell_notes(&opened, arguments.quiet, program);
     let mut observers = Observers::new(opened);
     if remaining > 0 {
-        let kept = sweep.prepared.schedule.trials.len() - remaining;
-        let transaction = sweep.begin_transaction(request, &mut machine, program)?;
-        let new_folder = sweep.take_new_folder(request)?;
         let machines = (&mut machine, &mut others);
-        let made = sweep.run(
-            request,
-            transaction,
-            machines,
-            &mut observers,
-            line,
-            program,
-        );
-        if let (Err(_), Some(folder)) = (&made, new_folder) {
-            // Unless it has results.
-            let _ = fs::remove_dir(folder);
-        }
         let outcome;
-        (outcome, code) = made?;
+        (outcome, code) = sweep.begin_and_run(request, machines, &mut observers, line, program)?;
         observers.event(&OutputEvent::ExperimentEnd(&outcome));
         // Ends their sessions.
         others.clear();
-        if kept == 0 && outcome.finished + outcome.failed == 0 {
+        if sweep.prepared.done() == 0 && outcome.finished + outcome.failed == 0 {
             outputs::close(observers, arguments.quiet, program);
             return Ok(ExitCode::from(code));
         }
@@ -156,6 +129,44 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
         judged
     } else {
         ExitCode::from(code)
+    })
+}
+
+/// Refuses terminals and files that cannot be used. Returns the places of the reports.
+fn check_places(request: &CampaignRequest) -> anyhow::Result<Vec<ReportPlace>> {
+    let arguments = &request.arguments;
+    if arguments.tui && !arguments.dry_run {
+        screen::terminal()?;
+    }
+    outputs::check(&arguments.outputs, arguments.tui)?;
+    let reports = request.reports()?;
+    for report in &reports {
+        super::report::check_place(report)?;
+    }
+    Ok(reports)
+}
+
+/// Where a sweep writes.
+struct Streams {
+    /// For the description and the tables.
+    output: File,
+    /// The real stdout, if the lines of `--stream` go there.
+    stdout: Option<File>,
+}
+
+/// From now on, stdout is stderr: output of scripts must not end up in the tables.
+fn divert_stdout(arguments: &CampaignArgs) -> anyhow::Result<Streams> {
+    let stdout = runner::divert_script_output()?;
+    Ok(if arguments.outputs.take_stdout() && !arguments.dry_run {
+        Streams {
+            output: outputs::duplicate(io::stdout())?,
+            stdout: Some(stdout),
+        }
+    } else {
+        Streams {
+            output: stdout,
+            stdout: None,
+        }
     })
 }
 
@@ -241,6 +252,27 @@ impl PreparedSweep {
             prepared,
             fleet: None,
         })
+    }
+
+    /// Takes the lock and the results folder, then runs the remaining trials. After an error, a new
+    /// folder is removed.
+    fn begin_and_run<'r>(
+        &mut self,
+        request: &CampaignRequest,
+        (machine, others): (&mut Machine, &mut RemoteHosts),
+        observers: &mut Observers<'r>,
+        line: Option<Terminal>,
+        program: &'r str,
+    ) -> anyhow::Result<(ExperimentOutcome, u8)> {
+        let transaction = self.begin_transaction(request, machine, program)?;
+        let new_folder = self.take_new_folder(request)?;
+        let machines = (machine, others);
+        let made = self.run(request, transaction, machines, observers, line, program);
+        if let (Err(_), Some(folder)) = (&made, new_folder) {
+            // Unless it has results.
+            let _ = fs::remove_dir(folder);
+        }
+        made
     }
 
     /// Takes the lock. An experiment that changes nothing shares it, and runs beside others unless
@@ -385,27 +417,64 @@ impl PreparedSweep {
             None
         };
         let journal = journal_folder(arguments, machine)?;
-        if let Err(error) = begin_on_all(others, &prepared.spec.name) {
-            let _ = transaction.restore_all(machine);
-            return Err(error.into());
-        }
-        if let Err(error) = begin(machine, prepared, self.keeps_secrets()) {
-            // Nothing was changed yet: this only releases the locks.
-            for host in others.values_mut() {
-                let _ = host.restore_all();
-            }
+        if let Err(error) = self.begin_everywhere(machine, others) {
+            // Nothing was changed yet: this only releases the lock.
             let _ = transaction.restore_all(machine);
             return Err(error);
         }
-        let nominal = |planned: &Planned| match self.runs.get(&planned.cell.number) {
-            Some(Ok(request)) => match &planned.step {
-                Some(step) => request.plan.warmup + Duration::from_millis(step.duration_ms),
-                None => experiment::nominal_time(&request.plan).unwrap_or_default(),
-            },
-            _ => Duration::ZERO,
-        };
-        let trials = prepared.schedule.trials.len();
+        let (quiet, stop) = (arguments.quiet, &interrupts.stop);
+        for host in others.values_mut() {
+            host.when_lost(stop.clone());
+        }
+        if !arguments.tui {
+            machine.set_on_wait(progress::waiting(program, stop.clone()));
+            for host in others.values_mut() {
+                host.set_on_wait(progress::waiting(program, stop.clone()));
+            }
+        }
+        let progress = ProgressReporter::new(program, quiet, (line, screen), stop.clone());
+        observers.set_display(Some(Box::new(progress)));
+        observers.event(&OutputEvent::Experiment(&prepared.experiment));
+        let machines = (machine, others);
+        let outcome = self.make_trials(request, transaction, machines, observers, &interrupts);
+        observers.remove_display();
+        let resume = resume_command(request, prepared.store.folder());
+        let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
+        // Nothing is left to be restored.
+        interrupts.end_at_next_signal();
+        Ok((outcome, code))
+    }
+
+    /// Takes the locks of the other machines, and creates the results folder. After an error, those
+    /// locks are released.
+    fn begin_everywhere(
+        &self,
+        machine: &mut Machine,
+        others: &mut RemoteHosts,
+    ) -> anyhow::Result<()> {
+        begin_on_all(others, &self.prepared.spec.name)?;
+        let begun = begin(machine, &self.prepared, self.keeps_secrets());
+        if begun.is_err() {
+            for host in others.values_mut() {
+                let _ = host.restore_all();
+            }
+        }
+        begun
+    }
+
+    /// Makes the remaining trials, then restores everything.
+    fn make_trials(
+        &self,
+        request: &CampaignRequest,
+        transaction: Transaction,
+        (machine, others): (&mut Machine, &mut RemoteHosts),
+        observers: &mut Observers<'_>,
+        interrupts: &Interrupts,
+    ) -> ExperimentOutcome {
+        let (prepared, arguments) = (&self.prepared, &request.arguments);
+        let stop = &*interrupts.stop;
         let mut searches = prepared.searches(machine);
+        let mut looks = self.looks(request, machine);
         let tries = if arguments.no_try {
             Vec::new()
         } else {
@@ -420,65 +489,23 @@ impl PreparedSweep {
             deadline_ns: arguments.stop_at.map(|time| deadline_ns(time, machine)),
             tries: &tries,
             sysctls: runner::WATCHED_SYSCTLS,
-            nominal: &nominal,
+            nominal: &|planned| self.nominal_time(planned),
             keeps_samples: self.fleet.is_none(),
         };
-        for host in others.values_mut() {
-            host.when_lost(interrupts.stop.clone());
-        }
-        if !arguments.tui {
-            machine.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
-            for host in others.values_mut() {
-                host.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
-            }
-        }
-        let stop = &*interrupts.stop;
-        let (quiet, stop_line) = (arguments.quiet, interrupts.stop.clone());
-        let progress = ProgressReporter::new(program, quiet, (line, screen), stop_line);
-        observers.set_display(Some(Box::new(progress)));
-        observers.event(&OutputEvent::Experiment(&prepared.experiment));
         let observers = RefCell::new(observers);
-        let tell_observers =
-            |event: &Event<'_>| observers.borrow_mut().event(&OutputEvent::Trial(event));
         let mut has_announced = arguments.quiet;
         let context = ExperimentContext {
             host: machine,
             others,
             store: &prepared.store,
             run_one: &mut |assignment| {
-                let runs = (&self.runs, &prepared.spec);
-                let fleet = self.fleet.as_ref();
-                let (mut observers, mut notes) = (observers.borrow_mut(), Vec::new());
-                let made = one_run::make(assignment, runs, fleet, stop, &mut observers, &mut notes);
-                drop(observers);
-                if made.is_ok()
-                    && !has_announced
-                    && let Ok(samples) = fs::metadata(assignment.samples)
-                {
-                    has_announced = true;
-                    notes.push(progress::samples_note(samples.len(), trials));
-                }
-                let notes = notes.into_iter().filter(|_| !arguments.quiet);
-                notes.for_each(|note| tell_observers(&Event::Note(note)));
-                made
+                let observers = &mut observers.borrow_mut();
+                self.make_run(assignment, arguments, observers, &mut has_announced, stop)
             },
-            observer: &mut |event: Event<'_>| tell_observers(&event),
+            observer: &mut |event| observers.borrow_mut().event(&OutputEvent::Trial(&event)),
             is_interrupted: &|| interrupts.has_come(),
             was_suspended: &|| interrupts.was_stopped(),
         };
-        let mut looks = prepared.spec.until.map(|stopping| {
-            let judge = prepared.spec.judge.clone();
-            Until(Looks::new(
-                stopping,
-                self.limits(request, Vec::new()).threshold(),
-                judge,
-            ))
-        });
-        if let Some(looks) = &mut looks {
-            for (_, trial) in prepared.saved_trials(&*context.host) {
-                trial.iter().for_each(|trial| looks.0.record(trial));
-            }
-        }
         let mut fixed;
         let policy: &mut dyn Policy = if let Some((searches, _)) = &mut searches {
             searches
@@ -489,13 +516,57 @@ impl PreparedSweep {
             }
             &mut fixed
         };
-        let outcome = experiment::run(run, policy, transaction, context);
-        observers.borrow_mut().remove_display();
-        let resume = resume_command(request, prepared.store.folder());
-        let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
-        // Nothing is left to be restored.
-        interrupts.end_at_next_signal();
-        Ok((outcome, code))
+        experiment::run(run, policy, transaction, context)
+    }
+
+    /// Makes the run of a trial, then tells what the user should know about it. The first run that
+    /// has samples shows how much disk space all of them need.
+    fn make_run(
+        &self,
+        assignment: Assignment<'_>,
+        arguments: &CampaignArgs,
+        observers: &mut Observers<'_>,
+        has_announced: &mut bool,
+        stop: &AtomicBool,
+    ) -> Result<RunResult, String> {
+        let runs = (&self.runs, &self.prepared.spec);
+        let (fleet, mut notes) = (self.fleet.as_ref(), Vec::new());
+        let made = one_run::make(assignment, runs, fleet, stop, observers, &mut notes);
+        if made.is_ok()
+            && !*has_announced
+            && let Ok(samples) = fs::metadata(assignment.samples)
+        {
+            *has_announced = true;
+            let trials = self.prepared.schedule.trials.len();
+            notes.push(progress::samples_note(samples.len(), trials));
+        }
+        for note in notes.into_iter().filter(|_| !arguments.quiet) {
+            observers.event(&OutputEvent::Trial(&Event::Note(note)));
+        }
+        made
+    }
+
+    /// How long the run of a trial takes if nothing goes wrong.
+    fn nominal_time(&self, planned: &Planned) -> Duration {
+        let Some(Ok(request)) = self.runs.get(&planned.cell.number) else {
+            return Duration::ZERO;
+        };
+        match &planned.step {
+            Some(step) => request.plan.warmup + Duration::from_millis(step.duration_ms),
+            None => experiment::nominal_time(&request.plan).unwrap_or_default(),
+        }
+    }
+
+    /// The rule of an experiment with `until`. It knows the trials of an earlier start.
+    fn looks(&self, request: &CampaignRequest, machine: &Machine) -> Option<Until> {
+        let prepared = &self.prepared;
+        let threshold = self.limits(request, Vec::new()).threshold();
+        let judge = prepared.spec.judge.clone();
+        let mut looks = Looks::new(prepared.spec.until?, threshold, judge);
+        for (_, trial) in prepared.saved_trials(machine) {
+            trial.iter().for_each(|trial| looks.record(trial));
+        }
+        Some(Until(looks))
     }
 
     /// The grid of all trials, including those that were made before.
@@ -684,10 +755,44 @@ fn report_end(
     program: &str,
     interrupts: &Interrupts,
 ) -> u8 {
+    let is_restored = tell_restored(outcome, journal, arguments.quiet, program);
+    if let Some(failure) = &outcome.teardown_failure {
+        tell(program, &failure.reason);
+        super::tell_indented(&failure.said);
+    }
+    if let Some(abort) = &outcome.abort {
+        tell(program, format_args!("sweep aborted: {abort}"));
+        if let Abort::Setup(failure) = abort {
+            super::tell_indented(&failure.said);
+        }
+    }
+    if let Some(time) = arguments.stop_at.filter(|_| outcome.is_out_of_time) {
+        tell(
+            program,
+            format_args!("stopped for {}", time.strftime("%H:%M")),
+        );
+    }
+    tell_left(outcome, resume, program);
+    match interrupts.exit_code() {
+        _ if !is_restored || outcome.abort.is_some() => 1,
+        Some(code) if outcome.is_interrupted => code,
+        _ if outcome.teardown_failure.is_some() => 1,
+        _ if outcome.failed > 0 => EXIT_FAILED_TRIALS,
+        _ => 0,
+    }
+}
+
+/// Says what was restored, and how to restore the rest. Returns whether there is no rest.
+fn tell_restored(
+    outcome: &ExperimentOutcome,
+    journal: &Path,
+    is_quiet: bool,
+    program: &str,
+) -> bool {
     let mut is_complete = outcome.restored.is_complete();
-    restore::tell_steps(&outcome.restored, program, !arguments.quiet);
+    restore::tell_steps(&outcome.restored, program, !is_quiet);
     for (host, restored) in &outcome.restored_elsewhere {
-        restore::tell_steps(restored, program, !arguments.quiet);
+        restore::tell_steps(restored, program, !is_quiet);
         if let Some(step) = restored.steps.iter().find(|it| !it.outcome.is_settled()) {
             is_complete = false;
             let restore = &step.command;
@@ -707,23 +812,12 @@ fn report_end(
             format_args!("some settings were not restored; run `{restore}`"),
         );
     }
-    if let Some(failure) = &outcome.teardown_failure {
-        tell(program, &failure.reason);
-        super::tell_indented(&failure.said);
-    }
-    if let Some(abort) = &outcome.abort {
-        tell(program, format_args!("sweep aborted: {abort}"));
-        if let Abort::Setup(failure) = abort {
-            super::tell_indented(&failure.said);
-        }
-    }
+    is_complete
+}
+
+/// Says which trials have no result, and how to make them.
+fn tell_left(outcome: &ExperimentOutcome, resume: &str, program: &str) {
     let failed = u64::from(outcome.failed);
-    if let Some(time) = arguments.stop_at.filter(|_| outcome.is_out_of_time) {
-        tell(
-            program,
-            format_args!("stopped for {}", time.strftime("%H:%M")),
-        );
-    }
     if outcome.left > 0 {
         let is = if outcome.left == 1 { "is" } else { "are" };
         let left = counted(outcome.left.into(), "trial");
@@ -745,12 +839,5 @@ fn report_end(
                  `{resume}`"
             ),
         );
-    }
-    match interrupts.exit_code() {
-        _ if !is_complete || outcome.abort.is_some() => 1,
-        Some(code) if outcome.is_interrupted => code,
-        _ if outcome.teardown_failure.is_some() => 1,
-        _ if outcome.failed > 0 => EXIT_FAILED_TRIALS,
-        _ => 0,
     }
 }
