@@ -305,17 +305,7 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
     let command = help::with_extent(declaration()).mut_subcommands(help::with_extent);
     let matches = match match_arguments(command, Dialect::Native, arguments) {
         Ok(matches) => matches,
-        Err(error) => {
-            let text = match error.kind() {
-                ErrorKind::DisplayHelp => {
-                    let mut names = typed.iter().filter(|name| *name != "help");
-                    help::of_request(&error, declaration(), names.next().map(String::as_str))
-                }
-                ErrorKind::DisplayVersion => version_line(None),
-                _ => return Err(Refusal::of_command(&typed, &error, &declaration())),
-            };
-            return Ok(Request::Help { text, exit_code: 0 });
-        }
+        Err(error) => return help_or_refusal(&error, &typed),
     };
     let line = CommandLine::from_arg_matches(&matches)
         .map_err(|error| Refusal::of_clap(&error, &declaration()))?;
@@ -371,6 +361,19 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Man(man)) => Ok(Request::Man(man)),
         None => run_request(line.run, Dialect::Native),
     }
+}
+
+/// What clap returns as an error is the help or the version if that was typed.
+fn help_or_refusal(error: &clap::Error, typed: &[String]) -> Result<Request, Refusal> {
+    let text = match error.kind() {
+        ErrorKind::DisplayHelp => {
+            let mut names = typed.iter().filter(|name| *name != "help");
+            help::of_request(error, declaration(), names.next().map(String::as_str))
+        }
+        ErrorKind::DisplayVersion => version_line(None),
+        _ => return Err(Refusal::of_command(typed, error, &declaration())),
+    };
+    Ok(Request::Help { text, exit_code: 0 })
 }
 
 fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {

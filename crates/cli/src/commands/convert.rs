@@ -53,57 +53,98 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
             run_several(&converted, &load, &source, keep_secrets, program)
         };
     }
-    if let (Destination::Stdout, Some(name), [_]) = (
-        &destination,
-        converted.repeated_header(),
-        converted.requests.as_slice(),
-    ) {
+    if destination == Destination::Stdout {
+        tell_why_file(&converted, program);
+    }
+    let is_file = matches!(destination, Destination::File(_)) || converted.needs_file();
+    let written = if is_file {
+        let converted = with_absolute_paths(converted);
+        let file = match &destination {
+            Destination::File(path) => path.to_string_lossy(),
+            _ => "FILE".into(),
+        };
+        file_of_requests(&converted, file.into_owned(), &load, keep_secrets, program)
+    } else {
+        only_command(&converted, &load, keep_secrets, program)?
+    };
+    if let Destination::File(path) = &destination {
+        let readers = Readers::of(keep_secrets);
+        result_file::write("--output", path, readers, |file| {
+            file.write_all(written.text.as_bytes())
+        })?;
+    }
+    tell_secrets(&written.secrets, is_file, program);
+    if let Some(command) = written.sent_with {
+        tell(program, format_args!("note: send them with: {command}"));
+    }
+    match destination {
+        Destination::File(_) => Ok(ExitCode::SUCCESS),
+        _ => print(written.text.as_bytes()),
+    }
+}
+
+/// Says why a single request is not written as a command.
+fn tell_why_file(converted: &Conversion, program: &str) {
+    if let (Some(name), [_]) = (converted.repeated_header(), converted.requests.as_slice()) {
         tell(
             program,
             format_args!("note: this is a file of requests, since the header {name} is repeated"),
         );
     }
-    let is_file = matches!(destination, Destination::File(_)) || converted.needs_file();
-    let converted = if is_file {
-        with_absolute_paths(converted)
+}
+
+/// Requests as they are written.
+struct Written {
+    text: String,
+    /// The variables in the text, unless it has the secrets.
+    secrets: Variables,
+    /// The command that sends the requests of a file.
+    sent_with: Option<String>,
+}
+
+/// The only request as a command.
+fn only_command(
+    converted: &Conversion,
+    load: &[String],
+    keep_secrets: bool,
+    program: &str,
+) -> anyhow::Result<Written> {
+    let mut secrets = Variables::default();
+    let options = if keep_secrets {
+        converted.options().map(|words| shell::command(&words))
     } else {
-        converted
+        converted.shell_options(&mut secrets)
     };
-    let mut secrets = (!keep_secrets).then(Variables::default);
-    let options = |secrets: &mut Option<Variables>| match secrets {
-        Some(variables) => converted.shell_options(variables),
-        None => converted.options().map(|words| shell::command(&words)),
-    };
-    let (output, hint) = if is_file {
-        let lines = match &mut secrets {
-            Some(variables) => requests_file::text_with_variables(&converted.requests, variables),
-            None => requests_file::text(&converted.requests),
-        };
-        let command = file_command(&converted, &load, &destination, &mut secrets, program);
-        (lines, Some(command))
+    let options = options.map_err(|error| anyhow!(error))?;
+    Ok(Written {
+        text: command(program, load, &options) + "\n",
+        secrets,
+        sent_with: None,
+    })
+}
+
+/// A file of requests, and the command for it under this name.
+fn file_of_requests(
+    converted: &Conversion,
+    file: String,
+    load: &[String],
+    keep_secrets: bool,
+    program: &str,
+) -> Written {
+    let mut secrets = Variables::default();
+    let (text, options) = if keep_secrets {
+        let options = shell::command(&converted.connection_options());
+        (requests_file::text(&converted.requests), options)
     } else {
-        let options = options(&mut secrets).map_err(|error| anyhow!(error))?;
-        (command(program, &load, &options) + "\n", None)
+        let text = requests_file::text_with_variables(&converted.requests, &mut secrets);
+        (text, converted.shell_connection_options(&mut secrets))
     };
-    let tell_about_it = || {
-        tell_secrets(&secrets.unwrap_or_default(), is_file, program);
-        if let Some(command) = hint {
-            tell(program, format_args!("note: send them with: {command}"));
-        }
-    };
-    match destination {
-        Destination::File(path) => {
-            let readers = Readers::of(keep_secrets);
-            result_file::write("--output", &path, readers, |file| {
-                file.write_all(output.as_bytes())
-            })?;
-            tell_about_it();
-            Ok(ExitCode::SUCCESS)
-        }
-        _ => {
-            tell_about_it();
-            print(output.as_bytes())
-        }
+    let mut words = vec!["--requests".to_owned(), file];
+    words.extend(load.iter().cloned());
+    Written {
+        text,
+        secrets,
+        sent_with: Some(command(program, &words, &options)),
     }
 }
 
@@ -188,27 +229,6 @@ fn with_absolute_paths(mut converted: Conversion) -> Conversion {
         }
     }
     converted
-}
-
-/// The command that sends the requests in a file.
-fn file_command(
-    converted: &Conversion,
-    load: &[String],
-    destination: &Destination,
-    secrets: &mut Option<Variables>,
-    program: &str,
-) -> String {
-    let file = match destination {
-        Destination::File(path) => path.to_string_lossy(),
-        _ => "FILE".into(),
-    };
-    let mut words = vec!["--requests".to_owned(), file.into_owned()];
-    words.extend(load.iter().cloned());
-    let options = match secrets {
-        Some(variables) => converted.shell_connection_options(variables),
-        None => shell::command(&converted.connection_options()),
-    };
-    command(program, &words, &options)
 }
 
 /// Makes the run of several requests, with the real secrets. The run reads them like a file; they

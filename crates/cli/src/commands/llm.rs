@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use convert::Variables;
-use convert::llm::{self, Made, Prompt};
+use convert::llm::{self, Bodies, Made, Prompt};
 use plan::readable::{count, counted};
 use plan::units;
 
@@ -39,41 +39,12 @@ pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode
         run::draw_seed(&mut request.plan);
     }
     let seed = request.plan.random_seed().unwrap_or_default();
-    let mut secrets = (prints && !keep_secrets).then(Variables::default);
     let is_random = matches!(prompts, PromptSource::Synthetic(_)) || bodies.output_tokens.is_some();
+    let ReadPrompts { prompts, name } = read(prompts, &bodies, seed, &load, &tell_note)?;
+    let mut secrets = (prints && !keep_secrets).then(Variables::default);
     let headers = &request.plan.request.headers;
-    let mut make = |prompts: &mut dyn Iterator<Item = Prompt>| {
-        llm::requests_file(&bodies, prompts, headers, seed, secrets.as_mut())
-            .map_err(|error| anyhow!(error))
-    };
-    let (made, name) = match &prompts {
-        PromptSource::Synthetic(synthetic) => {
-            let made = make(&mut llm::synthetic(synthetic, seed))?;
-            (made, name_of("llm", &[load.as_bytes()]))
-        }
-        PromptSource::File { path, max } => {
-            let shown = if files::named(path) == Path::new(files::STDIN) {
-                "stdin".to_owned()
-            } else {
-                path.display().to_string()
-            };
-            let text = files::read_unpacked(files::named(path), MAX_PROMPTS_BYTES);
-            let text = text.and_then(files::text);
-            let text = text.with_context(|| format!("--prompts: cannot read {shown}"))?;
-            let name = name_of("llm", &[load.as_bytes(), text.as_bytes()]);
-            let read = llm::read_prompts(&text, *max, bodies.endpoint.takes_messages())
-                .map_err(|error| anyhow!("--prompts: {shown}:{error}"))?;
-            // A large collection is mostly answers.
-            drop(text);
-            if let Some(line) = read.first_skipped_line {
-                let left_out = counted(read.skipped, "object");
-                tell_note(format!(
-                    "left out: {left_out} of {shown} without a prompt; the first is in line {line}"
-                ));
-            }
-            (make(&mut read.prompts.into_iter())?, name)
-        }
-    };
+    let made = llm::requests_file(&bodies, prompts, headers, seed, secrets.as_mut())
+        .map_err(|error| anyhow!(error))?;
     let with_seed = if is_random {
         format!(", with --seed {seed}")
     } else {
@@ -99,6 +70,52 @@ pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode
     }
     request.shown_file = Some(Path::new(&file.name).to_owned());
     run::run(request, program).map_err(|error| file.named(error))
+}
+
+/// Prompts from a file, or made up.
+struct ReadPrompts {
+    prompts: Box<dyn Iterator<Item = Prompt>>,
+    /// What a result names in place of a file of requests.
+    name: String,
+}
+
+/// Reads the prompts of a file, and tells which objects there have none; or makes them up.
+fn read(
+    source: PromptSource,
+    bodies: &Bodies,
+    seed: u64,
+    load: &str,
+    tell_note: &dyn Fn(String),
+) -> anyhow::Result<ReadPrompts> {
+    let (path, max) = match source {
+        PromptSource::File { path, max } => (path, max),
+        PromptSource::Synthetic(synthetic) => {
+            return Ok(ReadPrompts {
+                prompts: Box::new(llm::synthetic(&synthetic, seed)),
+                name: name_of("llm", &[load.as_bytes()]),
+            });
+        }
+    };
+    let shown = if files::named(&path) == Path::new(files::STDIN) {
+        "stdin".to_owned()
+    } else {
+        path.display().to_string()
+    };
+    let text = files::read_unpacked(files::named(&path), MAX_PROMPTS_BYTES);
+    let text = text.and_then(files::text);
+    let text = text.with_context(|| format!("--prompts: cannot read {shown}"))?;
+    let name = name_of("llm", &[load.as_bytes(), text.as_bytes()]);
+    // Only the prompts are kept: a large collection is mostly answers.
+    let read = llm::read_prompts(&text, max, bodies.endpoint.takes_messages())
+        .map_err(|error| anyhow!("--prompts: {shown}:{error}"))?;
+    if let Some(line) = read.first_skipped_line {
+        let left_out = counted(read.skipped, "object");
+        tell_note(format!(
+            "left out: {left_out} of {shown} without a prompt; the first is in line {line}"
+        ));
+    }
+    let prompts = Box::new(read.prompts.into_iter());
+    Ok(ReadPrompts { prompts, name })
 }
 
 /// How many prompts there are, and how long they are.

@@ -1,8 +1,9 @@
 //! `wrkbench run`: prepare, print the banner, run, report, save.
 
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,6 +25,7 @@ use super::interrupts::{BeforeStart, Interrupts};
 use super::result_file::{self, Readers};
 use super::samples::SamplesFile;
 use super::screen::{self, Screen, View};
+use super::terminal::Terminal;
 use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, report as report_command, tell, watching};
 use crate::args::{
     FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
@@ -43,71 +45,38 @@ const EXIT_PARTIAL: u8 = 6;
 /// # Errors
 /// When the run cannot start or aborts, or when its result cannot be written. Whatever could be
 /// printed and saved has been by then.
-pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn run(mut request: RunRequest, program: &str) -> anyhow::Result<ExitCode> {
     if request.report.once {
         return once::once(request, program);
     }
-    let RunRequest {
-        mut plan,
-        draws_seed,
-        report: mut options,
-        samples,
-        fleet,
-        tool,
-        version,
-        command_line,
-        shown_file,
-        note,
-    } = request;
-    options.quiet |= tool.is_some() && !links_print_notes();
-    let options = options;
-    if let Some(note) = note.filter(|_| !options.quiet) {
-        tell(program, format_args!("note: {note}"));
-    }
+    request.report.quiet |= request.tool.is_some() && !links_print_notes();
+    let options = &request.report;
+    tell_note(request.note, options, program);
     let before_start = BeforeStart::watch(program);
     let terminal = options.tui.then(screen::terminal).transpose()?;
-    for (option, _, path) in options.files() {
-        result_file::check_destination(option, path)?;
-    }
-    if let Some(file) = &options.report {
-        result_file::check_destination(file.option, &file.path)?;
-    }
-    outputs::check(&options.outputs, options.tui)?;
+    check_destinations(options)?;
     let has_line = options.live && !outputs::are_on_terminal(&options.outputs);
-    if draws_seed {
-        draw_seed(&mut plan);
+    if request.draws_seed {
+        draw_seed(&mut request.plan);
     }
-    if version {
-        show_version(&version_line(tool), &options)?;
+    if request.version {
+        show_version(&version_line(request.tool), options)?;
     }
     // Before the script is loaded, since its top level may print.
-    let mut stdout = if options.needs_stdout() {
-        Some(runner::divert_script_output()?)
-    } else {
-        None
-    };
-    let mut output: Box<dyn Write> = match stdout.take_if(|_| !options.outputs.take_stdout()) {
-        Some(stdout) => Box::new(stdout),
-        // With a stream there, this is stderr.
-        None => Box::new(io::stdout().lock()),
-    };
-    let link = fleet.as_ref().map(FleetLink::open).transpose()?;
+    let Streams { mut output, stdout } = open_streams(options)?;
+    let link = request.fleet.as_ref().map(FleetLink::open).transpose()?;
     let mut invocation = invocation(options.keep_secrets);
-    invocation.command_line = command_line.unwrap_or(invocation.command_line);
-    let ready = Ready::new(plan, invocation, fleet.as_ref().zip(link.as_ref()))?;
+    invocation.command_line = request.command_line.unwrap_or(invocation.command_line);
+    let fleet = request.fleet.as_ref().zip(link.as_ref());
+    let ready = Ready::new(request.plan, invocation, fleet)?;
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
-    let samples = samples.as_deref().map(open_samples).transpose()?;
+    let samples = request.samples.as_deref().map(open_samples).transpose()?;
     let (samples_file, samples) = samples.unzip();
-    let readers = Readers::of(options.keep_secrets);
-    let opened = outputs::open(&options.outputs, readers, stdout)?;
-    outputs::tell_notes(&opened, options.quiet, program);
-    let mut observers = Observers::new(opened);
-    tell_before(&ready, &options, (version, tool.is_some()), program);
-    if let Some(note) = link.as_ref().and_then(|link| link.note(ready.run_id()))
-        && !options.quiet
-    {
-        tell(program, format_args!("note: {note}"));
-    }
+    let mut observers = open_observers(options, stdout, program)?;
+    let is_link = request.tool.is_some();
+    tell_before(&ready, options, (request.version, is_link), program);
+    let note = link.as_ref().and_then(|link| link.note(ready.run_id()));
+    tell_note(note, options, program);
     // Not later: after the banner, users expect a report.
     let interrupts = match terminal {
         Some(_) => Interrupts::watch_for_screen(),
@@ -115,60 +84,148 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     };
     let interrupts = interrupts.context("cannot watch for Ctrl-C")?;
     before_start.end();
-    // Scripts print through C's stdout buffer: flush it before writing through Rust's.
-    runner::flush_script_output();
-    if options.json != Some(JsonTarget::Stdout) {
-        let banner = report::text::banner(ready.plan());
-        let shown = output
-            .write_all(banner.as_bytes())
-            .and_then(|()| output.flush());
-        // The reader has exited. Other errors, like a full disk, are reported at the end, after the
-        // files have been written.
-        if let Err(error) = shown
-            && error.kind() == io::ErrorKind::BrokenPipe
-        {
-            return Err(error.into());
-        }
-    }
-    let screen = terminal.map(|terminal| {
-        let view = View::Run(Box::new(Model::new(ready.plan().clone())));
-        Screen::open(terminal, view, interrupts.second())
-    });
-    let screen = screen.transpose()?;
+    show_banner(ready.plan(), options, &mut output)?;
+    let screen = open_screen(terminal, ready.plan(), &interrupts)?;
     observers.set_display(match (&screen, has_line) {
         (Some(screen), _) => Some(screen.display(ready.plan())),
         (None, true) => watching::display(ready.plan(), &interrupts.stop, program),
         (None, false) => None,
     });
-    let finished = ready.run(&interrupts.stop, samples, &options, &mut observers);
+    let mut ended = ready.run(&interrupts.stop, samples, options, &mut observers);
     observers.remove_display();
     drop(screen);
-    let (mut finished, notes) = match finished {
-        Ok(finished) => finished,
+    if let Ok((finished, _)) = &mut ended {
+        name_file(&mut finished.result, request.shown_file);
+    }
+    tell_end(&ended, options, &mut observers);
+    let (mut finished, notes) = match ended {
+        Ok(ended) => ended,
         Err(error) => {
-            observers.event(&Event::End(RunEnd {
-                result: Err(&error.to_string()),
-                failed: &[],
-            }));
             outputs::close(observers, options.quiet, program);
             return Err(error);
         }
     };
-    if let (Some(name), Some(file)) = (shown_file, &mut finished.result.plan.request.file) {
-        file.path = name;
-    }
-    observers.event(&Event::End(RunEnd {
-        result: Ok(&finished.result),
-        failed: &conditions_that_hold(&finished.result, &options),
-    }));
     runner::flush_script_output();
-    let delivered = deliver(&mut finished, &options, &mut output, &interrupts.stop);
-    let code = tell_after(&mut finished, notes, &options, version, program);
+    let delivered = deliver(&mut finished, options, &mut output, &interrupts.stop);
+    let code = tell_after(&mut finished, notes, options, request.version, program);
     interrupts.end_at_next_signal();
     outputs::close(observers, options.quiet, program);
     delivered?;
     samples_file.as_ref().map_or(Ok(()), SamplesFile::check)?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
+}
+
+fn tell_note(note: Option<String>, options: &OutputOptions, program: &str) {
+    if let Some(note) = note.filter(|_| !options.quiet) {
+        tell(program, format_args!("note: {note}"));
+    }
+}
+
+/// Refuses what cannot be written after the run, before anything is opened.
+fn check_destinations(options: &OutputOptions) -> anyhow::Result<()> {
+    for (option, _, path) in options.files() {
+        result_file::check_destination(option, path)?;
+    }
+    if let Some(file) = &options.report {
+        result_file::check_destination(file.option, &file.path)?;
+    }
+    outputs::check(&options.outputs, options.tui)
+}
+
+/// Where a run writes.
+struct Streams {
+    /// For the banner and the report.
+    output: Box<dyn Write>,
+    /// The real stdout, if the lines of `--stream` go there.
+    stdout: Option<File>,
+}
+
+/// Output of scripts goes to stderr from now on if stdout is for a program.
+fn open_streams(options: &OutputOptions) -> anyhow::Result<Streams> {
+    let mut stdout = if options.needs_stdout() {
+        Some(runner::divert_script_output()?)
+    } else {
+        None
+    };
+    let output: Box<dyn Write> = match stdout.take_if(|_| !options.outputs.take_stdout()) {
+        Some(stdout) => Box::new(stdout),
+        // With a stream there, this is stderr.
+        None => Box::new(io::stdout().lock()),
+    };
+    Ok(Streams { output, stdout })
+}
+
+/// Opens the outputs for other programs, and prints the notes about them.
+fn open_observers(
+    options: &OutputOptions,
+    stdout: Option<File>,
+    program: &str,
+) -> anyhow::Result<Observers<'static>> {
+    let readers = Readers::of(options.keep_secrets);
+    let opened = outputs::open(&options.outputs, readers, stdout)?;
+    outputs::tell_notes(&opened, options.quiet, program);
+    Ok(Observers::new(opened))
+}
+
+/// Prints the banner, unless stdout is for JSON.
+///
+/// # Errors
+/// When the reader has exited. Other errors, like a full disk, are reported at the end, after the
+/// files have been written.
+fn show_banner(
+    plan: &RunPlan,
+    options: &OutputOptions,
+    output: &mut dyn Write,
+) -> anyhow::Result<()> {
+    // Scripts print through C's stdout buffer: flush it before writing through Rust's.
+    runner::flush_script_output();
+    if options.json == Some(JsonTarget::Stdout) {
+        return Ok(());
+    }
+    let banner = report::text::banner(plan);
+    let shown = output.write_all(banner.as_bytes());
+    match shown.and_then(|()| output.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The screen of `--tui`, on its terminal.
+fn open_screen(
+    terminal: Option<Terminal>,
+    plan: &RunPlan,
+    interrupts: &Interrupts,
+) -> anyhow::Result<Option<Screen>> {
+    let open = |terminal| {
+        let view = View::Run(Box::new(Model::new(plan.clone())));
+        Screen::open(terminal, view, interrupts.second())
+    };
+    terminal.map(open).transpose()
+}
+
+/// Names the file of requests as the user knows it, if another one was read in its place.
+fn name_file(result: &mut RunResult, shown: Option<PathBuf>) {
+    if let (Some(name), Some(file)) = (shown, &mut result.plan.request.file) {
+        file.path = name;
+    }
+}
+
+/// Tells the outputs how the run has ended; the error is why it was aborted.
+fn tell_end(
+    ended: &anyhow::Result<(Finished, Vec<String>)>,
+    options: &OutputOptions,
+    observers: &mut Observers<'_>,
+) {
+    match ended {
+        Ok((finished, _)) => observers.event(&Event::End(RunEnd {
+            result: Ok(&finished.result),
+            failed: &conditions_that_hold(&finished.result, options),
+        })),
+        Err(error) => observers.event(&Event::End(RunEnd {
+            result: Err(&error.to_string()),
+            failed: &[],
+        })),
+    }
 }
 
 /// A run that is ready to start, here or on the machines of a fleet.
