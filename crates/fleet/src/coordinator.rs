@@ -9,7 +9,7 @@ use cluster::bus::{Bus, BusError, Nats, NatsOptions};
 use cluster::coordinator::{Chosen, Member, OnLost, Present, RollCallError, Wanted, call_roll};
 use cluster::names::{AgentId, FleetName, Label, RunId};
 use cluster::occupation::Occupation;
-use cluster::package::{MAX_PACKAGE_BYTES, Package, PackageError, bundle};
+use cluster::package::{Bundle, BundledFile, MAX_PACKAGE_BYTES, Package, PackageError, bundle};
 use cluster::refusal::RefusedBy;
 use cluster::session::LEASE_NS;
 use cluster::signing::SigningKey;
@@ -179,52 +179,12 @@ impl Coordinator {
         };
         let mut done = DoneScript::load(&plan)?;
         let modules = done.module_paths()?;
-        let mut sent = plan.clone();
-        let requests = SharedRequests::load(&plan, invocation)?;
-        // Their file of requests has the types.
-        sent.request.schema = None;
-        let request_file = plan.request.file.as_ref().map(|file| file.path.as_path());
-        let files = bundle(&mut sent, &modules, &|path: &Path| match &requests {
-            // Agents have neither the files that it names nor the environment variables.
-            Some(requests) if request_file == Some(path) => Ok(requests.file.clone()),
-            _ => files::read(path, MAX_PACKAGE_BYTES),
-        })?;
+        let shipment = Shipment::load(&plan, &modules, invocation)?;
         let chosen = self.call_roll(selection)?;
         let left_out = chosen.note();
-        let agents = chosen.agents;
-        let dealt_to = agents.iter().map(|present| AgentThreads {
-            threads: sent.load.threads,
-            weight: present.hello.weight,
-        });
-        let shares_of = sent.deal(&dealt_to.collect::<Vec<_>>())?;
+        let members = deal(&shipment.plan, chosen.agents, selection)?;
         let own = runner::environment(invocation);
-        let machine = own.hostname.clone();
-        let machine = machine.as_deref().unwrap_or("unknown machine");
-        let dealt: Vec<_> = agents.into_iter().zip(shares_of).collect();
-        let mut shares = BTreeMap::new();
-        let mut at = BTreeMap::new();
-        let mut members = Vec::with_capacity(dealt.len());
-        for (present, mut share) in dealt {
-            let place = &present.hello.place;
-            if let Some(target) = selection.at.get(place) {
-                share.plan.target = target.clone();
-            }
-            let shown = Share {
-                plan: shown(&share.plan, &plan, invocation),
-                ..share.clone()
-            };
-            if selection.at.contains_key(place) {
-                at.insert(place.clone(), shown.plan.target.clone());
-            }
-            shares.insert(present.agent.clone(), shown);
-            members.push((present, share));
-        }
-        let whole = shown(&plan, &plan, invocation);
-        let outlined = |(present, share): &(Present, Share)| OutlinedAgent {
-            agent: present.agent.clone(),
-            place: present.hello.place.clone(),
-            weight: share.weight,
-        };
+        let Shown { whole, shares, at } = Shown::of(&members, &plan, selection, invocation);
         let details = Details {
             command_line: own.command_line.clone(),
             started_at: invocation.started_at.clone(),
@@ -238,25 +198,10 @@ impl Coordinator {
                 keeps_secrets: invocation.keeps_secrets,
             },
         };
-        let details = serde_json::to_value(details).unwrap_or_default();
-        let member = |(present, share): (Present, Share)| {
-            let target = &share.plan.target;
-            let (scheme, authority) = (target.scheme.name(), target.authority());
-            let package = Package {
-                // Without path and credentials: everybody in the fleet can read it.
-                title: Label::new(&format!("{machine}, {scheme}://{authority}")),
-                share,
-                details: details.clone(),
-                files: files.files.clone(),
-            };
-            let package = package.encode()?;
-            Ok(Member { present, package })
-        };
-        let members: Result<Vec<Member>, PackageError> = members.into_iter().map(member).collect();
-        let members = members?;
+        let members = packed(members, &shipment.files.files, &details)?;
         let profile = plan.profile.as_deref();
         let profile = profile.map(|server| ServerProfile::start(self, server));
-        let notes = files.missing_modules.iter().map(|module| {
+        let notes = shipment.files.missing_modules.iter().map(|module| {
             format!("the module {module:?} was not found here and is not sent; agents need it")
         });
         PreparedFleet::new(
@@ -268,12 +213,133 @@ impl Coordinator {
                 done,
                 environment: own,
                 start,
-                requests,
+                requests: shipment.requests,
                 profile: profile.transpose()?,
             },
             left_out.into_iter().chain(notes).collect(),
         )
     }
+}
+
+/// What all agents get.
+struct Shipment {
+    /// The plan with the names that its files have in the package.
+    plan: RunPlan,
+    files: Bundle,
+    /// The requests of a file.
+    requests: Option<SharedRequests>,
+}
+
+impl Shipment {
+    fn load(
+        plan: &RunPlan,
+        modules: &[String],
+        invocation: &Invocation,
+    ) -> Result<Self, FleetError> {
+        let mut sent = plan.clone();
+        let requests = SharedRequests::load(plan, invocation)?;
+        // Their file of requests has the types.
+        sent.request.schema = None;
+        let request_file = plan.request.file.as_ref().map(|file| file.path.as_path());
+        let files = bundle(&mut sent, modules, &|path: &Path| match &requests {
+            // Agents have neither the files that it names nor the environment variables.
+            Some(requests) if request_file == Some(path) => Ok(requests.file.clone()),
+            _ => files::read(path, MAX_PACKAGE_BYTES),
+        })?;
+        Ok(Self {
+            plan: sent,
+            files,
+            requests,
+        })
+    }
+}
+
+/// The share of each agent, with the target of its place.
+fn deal(
+    plan: &RunPlan,
+    agents: Vec<Present>,
+    selection: &Selection,
+) -> Result<Vec<(Present, Share)>, PlanError> {
+    let dealt_to = agents.iter().map(|present| AgentThreads {
+        threads: plan.load.threads,
+        weight: present.hello.weight,
+    });
+    let mut shares = plan.deal(&dealt_to.collect::<Vec<_>>())?;
+    for (present, share) in agents.iter().zip(&mut shares) {
+        if let Some(target) = selection.at.get(&present.hello.place) {
+            share.plan.target = target.clone();
+        }
+    }
+    Ok(agents.into_iter().zip(shares).collect())
+}
+
+/// A plan that was dealt out, as results show it.
+struct Shown {
+    whole: RunPlan,
+    shares: BTreeMap<AgentId, Share>,
+    /// The target at places that have their own.
+    at: BTreeMap<Label, Target>,
+}
+
+impl Shown {
+    fn of(
+        members: &[(Present, Share)],
+        plan: &RunPlan,
+        selection: &Selection,
+        invocation: &Invocation,
+    ) -> Self {
+        let mut shares = BTreeMap::new();
+        let mut at = BTreeMap::new();
+        for (present, share) in members {
+            let place = &present.hello.place;
+            let shown = Share {
+                plan: shown(&share.plan, plan, invocation),
+                ..share.clone()
+            };
+            if selection.at.contains_key(place) {
+                at.insert(place.clone(), shown.plan.target.clone());
+            }
+            shares.insert(present.agent.clone(), shown);
+        }
+        Self {
+            whole: shown(plan, plan, invocation),
+            shares,
+            at,
+        }
+    }
+}
+
+fn outlined((present, share): &(Present, Share)) -> OutlinedAgent {
+    OutlinedAgent {
+        agent: present.agent.clone(),
+        place: present.hello.place.clone(),
+        weight: share.weight,
+    }
+}
+
+/// The package of each agent.
+fn packed(
+    members: Vec<(Present, Share)>,
+    files: &[BundledFile],
+    details: &Details,
+) -> Result<Vec<Member>, PackageError> {
+    let machine = details.outline.environment.hostname.as_deref();
+    let machine = machine.unwrap_or("unknown machine");
+    let details = serde_json::to_value(details).unwrap_or_default();
+    let member = |(present, share): (Present, Share)| {
+        let target = &share.plan.target;
+        let (scheme, authority) = (target.scheme.name(), target.authority());
+        let package = Package {
+            // Without path and credentials: everybody in the fleet can read it.
+            title: Label::new(&format!("{machine}, {scheme}://{authority}")),
+            share,
+            details: details.clone(),
+            files: files.to_vec(),
+        };
+        let package = package.encode()?;
+        Ok(Member { present, package })
+    };
+    members.into_iter().map(member).collect()
 }
 
 /// A plan as results show it: with the files that the user named, which agents have elsewhere, and

@@ -11,6 +11,8 @@ mod line;
 
 use std::io::{self, BufRead};
 
+use plan::RequestOrder;
+
 use crate::compile::{Compiler, Defaults};
 use crate::entry::{Entry, Header, Inputs};
 use crate::error::{Fault, FileError, quoted};
@@ -78,35 +80,11 @@ pub fn load_log(
         read: &|_| Err(io::Error::other("a log names no files")),
         variable: &|_| None,
     };
-    let at_start = |fault: Fault| fault.in_file(file, b"");
     let mut lines = Lines::new(file, input);
-    // The lines from which the format is known are read once, too.
-    let mut sample: Vec<(usize, Vec<u8>)> = Vec::new();
-    let format = match options.format {
-        Some(text) => LogFormat::parse(text).map_err(|problem| FileError {
-            file: "--log-format".to_owned(),
-            line: 1,
-            column: problem.at + 1,
-            message: problem.message,
-        })?,
-        None => {
-            while sample.len() < SAMPLE_LINES
-                && let Some(line) = lines.next()?
-            {
-                sample.push((line.number, line.bytes.to_vec()));
-            }
-            let is_json = |(_, line): &(usize, Vec<u8>)| line.starts_with(b"{");
-            if sample.first().is_some_and(is_json) {
-                let problem = "this is JSON: --requests FILE sends a request file at its moments \
-                               (key at), and --log-format says how to read a log";
-                return Err(at_start(Fault::new(0, problem)).into());
-            }
-            LogFormat::of_lines(sample.iter().map(|(_, line)| line.as_slice()))
-        }
-    };
+    let beginning = Beginning::read(file, &mut lines, options.format)?;
     let mut reader = Reader {
         file,
-        format: &format,
+        format: &beginning.format,
         compiler: Compiler::new(defaults),
         scope: Scope::new(&inputs),
         known: KnownRequests::default(),
@@ -118,56 +96,46 @@ pub fn load_log(
     reader
         .compiler
         .read_default_headers(&mut reader.scope)
-        .map_err(at_start)?;
-    for (number, bytes) in &sample {
-        let (number, bytes) = (*number, bytes.as_slice());
-        reader.read(NumberedLine { number, bytes })?;
+        .map_err(|fault| fault.in_file(file, b""))?;
+    reader.read_all(&beginning.sample, &mut lines)?;
+    reader.check_format()?;
+    reader.check_arrivals()?;
+    Ok(reader.finish(defaults.order, options.speed)?)
+}
+
+/// The format of a log, and the lines from which the format is known.
+struct Beginning {
+    format: LogFormat,
+    /// With their numbers. Empty if the format was given.
+    sample: Vec<(usize, Vec<u8>)>,
+}
+
+impl Beginning {
+    fn read(file: &str, lines: &mut Lines<'_>, format: Option<&str>) -> Result<Self, LogError> {
+        let mut sample: Vec<(usize, Vec<u8>)> = Vec::new();
+        if let Some(text) = format {
+            let format = LogFormat::parse(text).map_err(|problem| FileError {
+                file: "--log-format".to_owned(),
+                line: 1,
+                column: problem.at + 1,
+                message: problem.message,
+            })?;
+            return Ok(Self { format, sample });
+        }
+        while sample.len() < SAMPLE_LINES
+            && let Some(line) = lines.next()?
+        {
+            sample.push((line.number, line.bytes.to_vec()));
+        }
+        let is_json = |(_, line): &(usize, Vec<u8>)| line.starts_with(b"{");
+        if sample.first().is_some_and(is_json) {
+            let problem = "this is JSON: --requests FILE sends a request file at its moments \
+                           (key at), and --log-format says how to read a log";
+            return Err(Fault::new(0, problem).in_file(file, b"").into());
+        }
+        let format = LogFormat::of_lines(sample.iter().map(|(_, line)| line.as_slice()));
+        Ok(Self { format, sample })
     }
-    // What comes through a pipe may never end.
-    while !reader.is_hopeless()
-        && let Some(line) = lines.next()?
-    {
-        reader.read(line)?;
-    }
-    let Reader {
-        compiler,
-        scope,
-        known,
-        arrivals,
-        mut summary,
-        unreadable,
-        ..
-    } = reader;
-    drop(known);
-    if unreadable * 2 > summary.lines
-        && let Some(first) = summary.first_unusable
-    {
-        let message = format!(
-            "{} ({unreadable} of {} lines are not in the format {}; give it with --log-format)",
-            first.message,
-            summary.lines,
-            format.name()
-        );
-        return Err(FileError { message, ..first }.into());
-    }
-    if arrivals.is_empty() {
-        let message = match (summary.lines, summary.unsafe_left_out) {
-            (0, _) => "the log is empty".to_owned(),
-            (_, 0) => "the log has no request that can be sent".to_owned(),
-            (_, left_out) => format!(
-                "all {left_out} requests may change something on the server; --all-methods sends \
-                 them, without bodies"
-            ),
-        };
-        return Err(at_start(Fault::new(0, message)).into());
-    }
-    summary.requests = arrivals.len() as u64;
-    summary.in_seconds = arrivals.iter().any(|arrival| !arrival.is_exact);
-    let recorded = in_order(arrivals, options.speed);
-    let set = compiler
-        .finish(scope.tables, defaults.order)
-        .map_err(at_start)?;
-    Ok((set.with_recorded(recorded), summary))
 }
 
 struct Reader<'a> {
@@ -184,6 +152,25 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Reads the lines of the sample, which `lines` does not give again, and then the others.
+    fn read_all(
+        &mut self,
+        sample: &[(usize, Vec<u8>)],
+        lines: &mut Lines<'_>,
+    ) -> Result<(), LogError> {
+        for (number, bytes) in sample {
+            let (number, bytes) = (*number, bytes.as_slice());
+            self.read(NumberedLine { number, bytes })?;
+        }
+        // What comes through a pipe may never end.
+        while !self.is_hopeless()
+            && let Some(line) = lines.next()?
+        {
+            self.read(line)?;
+        }
+        Ok(())
+    }
+
     fn is_hopeless(&self) -> bool {
         self.unreadable >= HOPELESS_LINES && self.unreadable == self.summary.lines
     }
@@ -235,6 +222,67 @@ impl Reader<'_> {
             is_exact: line.moment.is_exact,
         });
         Ok(())
+    }
+
+    /// Refuses a log of which most lines are not in the format.
+    fn check_format(&self) -> Result<(), FileError> {
+        let (lines, unreadable) = (self.summary.lines, self.unreadable);
+        match &self.summary.first_unusable {
+            Some(first) if unreadable * 2 > lines => {
+                let message = format!(
+                    "{} ({unreadable} of {lines} lines are not in the format {}; give it with \
+                     --log-format)",
+                    first.message,
+                    self.format.name()
+                );
+                Err(FileError {
+                    message,
+                    ..first.clone()
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a log of which no request is sent.
+    fn check_arrivals(&self) -> Result<(), FileError> {
+        if !self.arrivals.is_empty() {
+            return Ok(());
+        }
+        let message = match (self.summary.lines, self.summary.unsafe_left_out) {
+            (0, _) => "the log is empty".to_owned(),
+            (_, 0) => "the log has no request that can be sent".to_owned(),
+            (_, left_out) => format!(
+                "all {left_out} requests may change something on the server; --all-methods sends \
+                 them, without bodies"
+            ),
+        };
+        Err(Fault::new(0, message).in_file(self.file, b""))
+    }
+
+    /// The requests with their moments, after the last line.
+    fn finish(
+        self,
+        order: Option<RequestOrder>,
+        speed: f64,
+    ) -> Result<(RequestSet, LogSummary), FileError> {
+        let Self {
+            file,
+            compiler,
+            scope,
+            known,
+            arrivals,
+            mut summary,
+            ..
+        } = self;
+        drop(known);
+        summary.requests = arrivals.len() as u64;
+        summary.in_seconds = arrivals.iter().any(|arrival| !arrival.is_exact);
+        let recorded = in_order(arrivals, speed);
+        let set = compiler
+            .finish(scope.tables, order)
+            .map_err(|fault| fault.in_file(file, b""))?;
+        Ok((set.with_recorded(recorded), summary))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The options between two `--next`, and the requests that they make.
 
 use plan::{
-    Body, ConnectRule, ProxyScheme, ProxySpec, ResolveRule, Target, basic_authorization,
+    Body, ConnectRule, ProxyScheme, ProxySpec, ResolveRule, RuleError, Target, basic_authorization,
     check_header, parse_headers,
 };
 
@@ -79,16 +79,7 @@ impl Operation {
                 self.is_json = true;
                 self.data.push("", data::of(&word, true, read)?);
             }
-            Effect::UrlQuery => {
-                let part = match text.strip_prefix('+') {
-                    Some(raw) => raw.as_bytes().to_vec(),
-                    None => data::urlencoded(&word, read)?,
-                };
-                if !self.query.is_empty() {
-                    self.query.push(b'&');
-                }
-                self.query.extend(part);
-            }
+            Effect::UrlQuery => self.add_query(&word, read)?,
             Effect::Form => self.form.push(form::part(&word, read)?),
             Effect::FormString => self.form.push(form::literal_part(&word)?),
             Effect::FormEscape => self.escapes_form = is_on,
@@ -102,10 +93,7 @@ impl Operation {
             Effect::User => self.user = Some(user(&word)?),
             Effect::Bearer => self.bearer = Some(text),
             Effect::UserAgent => self.agent = Some(text),
-            Effect::Referer => {
-                let url = text.strip_suffix(";auto").unwrap_or(&text);
-                self.referer = Some(url.to_owned());
-            }
+            Effect::Referer => self.referer = Some(referer(&word)),
             Effect::Range => self.range = Some(text),
             Effect::RequestTarget => self.target = Some(word),
             Effect::ProtoDefault => self.default_scheme = Some(text),
@@ -114,27 +102,15 @@ impl Operation {
             Effect::Cert => connection.cert = Some(certificate(&word)?.into()),
             Effect::Key => connection.key = Some(text.into()),
             Effect::UnixSocket => connection.unix_socket = Some(text.into()),
-            Effect::Resolve => {
-                let rule = ResolveRule::parse(&text);
-                rule.map_err(|error| CurlError::new(word.place, format!("{text:?} {error}")))?;
-                connection.resolve.push(text);
-            }
-            Effect::ConnectTo => {
-                let rule = ConnectRule::parse(&text);
-                rule.map_err(|error| CurlError::new(word.place, format!("{text:?} {error}")))?;
-                connection.connect_to.push(text);
-            }
+            Effect::Resolve => connection.resolve.push(rule(word, ResolveRule::parse)?),
+            Effect::ConnectTo => connection.connect_to.push(rule(word, ConnectRule::parse)?),
             Effect::Proxy => self.proxy.url = Some(word),
             Effect::Socks5 => self.proxy.set(ProxyScheme::Socks5, word),
             Effect::Socks5Hostname => self.proxy.set(ProxyScheme::Socks5h, word),
             Effect::ProxyUser => self.proxy.user = Some(proxy_user(&word)?),
             Effect::ProxyTunnel => self.proxy.tunnel = is_on,
             Effect::ProxyCaCert => self.proxy.cacert = Some(text.into()),
-            Effect::ProxyHeader => {
-                let headers = parse_headers(&text)
-                    .map_err(|error| CurlError::new(word.place, error.to_string()))?;
-                self.proxy.headers.extend(headers);
-            }
+            Effect::ProxyHeader => self.proxy.headers.extend(proxy_headers(&word)?),
             Effect::ProxyInsecure => self.proxy.is_insecure = is_on,
             Effect::NoProxy => self.proxy.direct = Some(word),
             Effect::Interface => connection.source = Some(source(&word)?),
@@ -147,6 +123,19 @@ impl Operation {
             // Separates operations.
             Effect::Next => (),
         }
+        Ok(())
+    }
+
+    /// Form data, or after `+` a part of the query as it is.
+    fn add_query(&mut self, word: &Word, read: ReadFile<'_>) -> Result<(), CurlError> {
+        let part = match word.text.strip_prefix('+') {
+            Some(raw) => raw.as_bytes().to_vec(),
+            None => data::urlencoded(word, read)?,
+        };
+        if !self.query.is_empty() {
+            self.query.push(b'&');
+        }
+        self.query.extend(part);
         Ok(())
     }
 
@@ -438,6 +427,27 @@ fn proxy_user(word: &Word) -> Result<String, CurlError> {
         ProxySpec::decoded_user(&word.text).map_err(|why| error(&why))
     } else {
         Err(error("has no password (expected user:password)"))
+    }
+}
+
+fn proxy_headers(word: &Word) -> Result<Vec<(String, String)>, CurlError> {
+    parse_headers(&word.text).map_err(|error| CurlError::new(word.place, error.to_string()))
+}
+
+/// The URL without `;auto`, which is about redirects.
+fn referer(word: &Word) -> String {
+    let text = &word.text;
+    text.strip_suffix(";auto").unwrap_or(text).to_owned()
+}
+
+/// The text of a rule for addresses, if it has the right form.
+fn rule<R>(word: Word, parse: fn(&str) -> Result<R, RuleError>) -> Result<String, CurlError> {
+    match parse(&word.text) {
+        Ok(_) => Ok(word.text),
+        Err(error) => {
+            let message = format!("{:?} {error}", word.text);
+            Err(CurlError::new(word.place, message))
+        }
     }
 }
 
