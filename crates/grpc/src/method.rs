@@ -5,7 +5,7 @@ use prost_reflect::{
     DeserializeOptions, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
     SerializeOptions,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A method of a service.
 #[derive(Debug, Clone)]
@@ -113,52 +113,28 @@ pub(crate) fn fault(message: &MessageDescriptor, value: &Value, problem: &str) -
         let Value::Object(fields) = value else {
             break;
         };
-        let mut inner = None;
-        for (name, value) in fields {
-            let known = message
-                .get_field_by_json_name(name)
-                .or_else(|| message.get_field_by_name(name));
-            let Some(field) = known else {
-                let names: Vec<String> = message
-                    .fields()
-                    .map(|it| it.json_name().to_owned())
-                    .collect();
-                let place = if at.is_empty() {
-                    message.full_name()
-                } else {
-                    &at
-                };
-                return MessageError::Field {
-                    at: place.to_owned(),
-                    problem: format!(
-                        "{} has no field {name:?} (it has {})",
-                        message.full_name(),
-                        crate::schema::listed(&names)
-                    ),
-                };
-            };
-            let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
-            if let Err(error) = DynamicMessage::deserialize(message.clone(), &alone) {
-                inner = Some((field, name, value, error.to_string()));
+        let bad = match first_bad_field(&message, fields) {
+            Ok(Some(bad)) => bad,
+            Ok(None) => break,
+            Err(unknown) => {
+                problem = unknown;
                 break;
             }
-        }
-        let Some((field, name, of_field, text)) = inner else {
-            break;
         };
+        let field = bad.field;
         at = if at.is_empty() {
-            name.clone()
+            bad.name.to_owned()
         } else {
-            format!("{at}.{name}")
+            format!("{at}.{}", bad.name)
         };
-        problem = format!("{text} (expected {})", type_of(&field));
+        problem = format!("{} (expected {})", bad.error, type_of(&field));
         let Kind::Message(next) = field.kind() else {
             break;
         };
         if field.is_map() {
             break;
         }
-        value = match (field.is_list(), of_field) {
+        value = match (field.is_list(), bad.value) {
             (true, Value::Array(list)) => {
                 let is_bad =
                     |value: &&Value| DynamicMessage::deserialize(next.clone(), *value).is_err();
@@ -168,7 +144,7 @@ pub(crate) fn fault(message: &MessageDescriptor, value: &Value, problem: &str) -
                 at = format!("{at}[{number}]");
                 &list[number]
             }
-            _ => of_field,
+            _ => bad.value,
         };
         message = next;
     }
@@ -180,6 +156,49 @@ pub(crate) fn fault(message: &MessageDescriptor, value: &Value, problem: &str) -
         },
         problem,
     }
+}
+
+/// A field of a message whose value cannot be read alone.
+struct BadField<'v> {
+    field: FieldDescriptor,
+    name: &'v str,
+    value: &'v Value,
+    error: String,
+}
+
+/// The first bad field; the error says which field the message does not have at all.
+fn first_bad_field<'v>(
+    message: &MessageDescriptor,
+    fields: &'v Map<String, Value>,
+) -> Result<Option<BadField<'v>>, String> {
+    for (name, value) in fields {
+        let known = message
+            .get_field_by_json_name(name)
+            .or_else(|| message.get_field_by_name(name));
+        let field = known.ok_or_else(|| unknown_field(message, name))?;
+        let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
+        if let Err(error) = DynamicMessage::deserialize(message.clone(), &alone) {
+            return Ok(Some(BadField {
+                field,
+                name,
+                value,
+                error: error.to_string(),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+fn unknown_field(message: &MessageDescriptor, name: &str) -> String {
+    let names: Vec<String> = message
+        .fields()
+        .map(|it| it.json_name().to_owned())
+        .collect();
+    format!(
+        "{} has no field {name:?} (it has {})",
+        message.full_name(),
+        crate::schema::listed(&names)
+    )
 }
 
 /// The type of a field as a `.proto` file has it.

@@ -31,11 +31,17 @@ pub use post::{PostClient, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
-use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome};
+use crate::run_profile::RunProfile;
+use crate::run_telemetry::RunTelemetry;
+use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome, RunTimes};
 use judging::sentences::finding;
 use plan::secrets::{hide_in_url, hide_in_words};
-use plan::{FleetSchedule, RunPlan, Scheme};
-use results::{Backend, Environment, ErrorKind, Finding, Generator, RunResult, Warning, Window};
+use plan::{FleetSchedule, RunPlan, Scheme, TelemetrySpec};
+use results::parts::server::ServerRecording;
+use results::{
+    Backend, Environment, ErrorKind, Finding, Generator, LocalServer, MachineUsage, RunResult,
+    Telemetry, Warning, Window,
+};
 use script::Script;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -205,24 +211,29 @@ impl ClockReading {
     }
 }
 
-/// What a run needs beside its workers.
-struct Equipment {
+/// What the result of a run has beside measurements.
+struct Basis {
     plan: RunPlan,
     chosen: ChosenBackend,
     script: Option<Script>,
     environment: Environment,
     read_at: ClockReading,
+    keeps_secrets: bool,
+}
+
+/// What measures a run beside its workers.
+struct Meters {
     sampler: Option<Sampler>,
     profiler: Option<Profiler>,
     server: Option<ServerMeter>,
     server_cpu: Option<ServerCpuMeter>,
-    lookups: Option<Lookups>,
-    keeps_secrets: bool,
 }
 
 /// A run that is ready to start.
 pub struct Prepared {
-    equipment: Equipment,
+    basis: Basis,
+    meters: Meters,
+    lookups: Option<Lookups>,
     inputs: RunInputs,
     notes: Vec<String>,
     request_names: Option<Vec<String>>,
@@ -247,11 +258,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         Scheme::Https => Some(tls::client(&plan)?),
     };
     let proxy = proxy::client(&plan, &invocation.permit)?;
-    let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
-    // That of a fleet is the coordinator's.
-    let profiled = plan.profile.as_deref();
-    let profiler = run_profile::prepare(profiled.filter(|_| invocation.fleet.is_none()))?;
-    let server_cpu = plan.server.as_deref().map(server_cpu_meter).transpose()?;
+    let mut meters = Meters::prepare(&plan, invocation.fleet.as_ref())?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
     let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
     let file_note = file_limit.and_then(|limit| {
@@ -265,17 +272,14 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose())
         && let Some(first) = sources.addresses.first().and_then(|it| it.first())
     {
-        let chosen = tls::negotiate(&mut plan, client, proxy.as_ref(), first)?;
-        notes.push(format!(
-            "the server chose {} in the TLS handshake",
-            chosen.name()
-        ));
+        let chosen = tls::negotiate(&mut plan, client, proxy.as_ref(), first)?.name();
+        notes.push(format!("the server chose {chosen} in the TLS handshake"));
     }
     notes.extend(sources.notes);
     notes.extend(sources::repeated_header_note(&plan));
     let lookups = Lookups::of(&plan, invocation.permit.clone());
     let environment = environment(&invocation);
-    let server = ServerMeter::find(&server_addresses(&sources.addresses));
+    meters.server = ServerMeter::find(&server_addresses(&sources.addresses));
     if !invocation.keeps_secrets {
         // Not needed from here on.
         plan = plan.without_secrets();
@@ -290,19 +294,16 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             backend: chosen.backend,
             fleet: invocation.fleet,
         },
-        equipment: Equipment {
+        basis: Basis {
             plan,
             chosen,
             script: sources.script,
             environment,
             read_at,
-            sampler,
-            profiler,
-            server,
-            server_cpu,
-            lookups,
             keeps_secrets: invocation.keeps_secrets,
         },
+        meters,
+        lookups,
         notes,
         request_names: sources.request_names,
         draws_requests: sources.draws_requests,
@@ -333,7 +334,7 @@ impl Prepared {
     /// The plan of the run, without secrets unless they are to be shown.
     #[must_use]
     pub fn plan(&self) -> &RunPlan {
-        &self.equipment.plan
+        &self.basis.plan
     }
 
     /// Notes for the user before the start, one line each.
@@ -357,13 +358,13 @@ impl Prepared {
     /// Name of the backend: `io_uring` or `epoll`.
     #[must_use]
     pub fn backend(&self) -> &str {
-        self.equipment.chosen.backend.name()
+        self.basis.chosen.backend.name()
     }
 
     /// Why this backend was chosen.
     #[must_use]
     pub fn backend_reason(&self) -> &str {
-        &self.equipment.chosen.reason
+        &self.basis.chosen.reason
     }
 
     /// Generates the load. Setting `interrupted` ends the run early; the result then covers the
@@ -385,14 +386,13 @@ impl Prepared {
     /// # Errors
     /// If the engine could not start.
     pub fn arm(self) -> Result<ArmedRun, RunnerError> {
-        let Self {
-            equipment, inputs, ..
-        } = self;
-        let book = inputs.addresses.clone();
-        let workers = engine::prepare(&equipment.plan, inputs)?;
+        let book = self.inputs.addresses.clone();
+        let workers = engine::prepare(&self.basis.plan, self.inputs)?;
         Ok(ArmedRun {
             workers,
-            equipment,
+            basis: self.basis,
+            meters: self.meters,
+            lookups: self.lookups,
             book,
         })
     }
@@ -401,7 +401,9 @@ impl Prepared {
 /// A run whose workers wait for the start.
 pub struct ArmedRun {
     workers: Armed,
-    equipment: Equipment,
+    basis: Basis,
+    meters: Meters,
+    lookups: Option<Lookups>,
     book: AddressBook,
 }
 
@@ -451,117 +453,148 @@ impl ArmedRun {
         observers: RunObservers<'_>,
     ) -> Finished {
         let RunObservers { samples, observer } = observers;
-        let Self {
-            workers,
-            equipment,
-            book,
-        } = self;
-        let Equipment {
-            plan,
-            chosen,
-            script,
-            environment,
-            read_at,
+        let meters = self.meters.begin(samples);
+        let start_ns = start_ns.unwrap_or_else(|| self.workers.earliest_start_ns());
+        let times = self.workers.times(start_ns);
+        meters.set_window(times);
+        let lookups = self.lookups.and_then(|lookups| lookups.start(self.book));
+        let outcome = self.workers.start(start_ns, interrupted, observer);
+        let lookup_counts = lookups.and_then(RunningLookups::end);
+        let measured = meters.end(self.basis.plan.telemetry.as_ref());
+        finished(self.basis, outcome, measured, lookup_counts, times)
+    }
+}
+
+impl Meters {
+    /// All but that of the server on this machine, which is found by its address.
+    fn prepare(plan: &RunPlan, fleet: Option<&FleetSchedule>) -> Result<Self, RunnerError> {
+        let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
+        // That of a fleet is the coordinator's.
+        let profiled = plan.profile.as_deref().filter(|_| fleet.is_none());
+        Ok(Self {
             sampler,
-            profiler,
-            mut server,
-            server_cpu,
-            lookups,
-            keeps_secrets,
-        } = equipment;
-        let telemetry = run_telemetry::start(sampler, samples);
-        let profile = run_profile::start(profiler);
+            profiler: run_profile::prepare(profiled)?,
+            server: None,
+            server_cpu: plan.server.as_deref().map(server_cpu_meter).transpose()?,
+        })
+    }
+
+    fn begin(self, samples: Option<Box<dyn Write + Send>>) -> RunningMeters {
+        let telemetry = run_telemetry::start(self.sampler, samples);
+        let profile = run_profile::start(self.profiler);
         let machine = MachineMeter::begin();
+        let mut server = self.server;
         if let Some(server) = &mut server {
             server.begin();
         }
-        let start_ns = start_ns.unwrap_or_else(|| workers.earliest_start_ns());
-        let times = workers.times(start_ns);
-        let started_unix_ms = read_at.unix_ms_at(times.measure_ns);
-        telemetry.begin(times);
-        if let Some(meter) = &server_cpu {
+        RunningMeters {
+            telemetry,
+            profile,
+            machine,
+            server,
+            server_cpu: self.server_cpu,
+        }
+    }
+}
+
+/// Meters during a run.
+struct RunningMeters {
+    telemetry: RunTelemetry,
+    profile: RunProfile,
+    machine: MachineMeter,
+    server: Option<ServerMeter>,
+    server_cpu: Option<ServerCpuMeter>,
+}
+
+/// What meters have measured.
+struct Measured {
+    machine: Option<MachineUsage>,
+    server: Option<LocalServer>,
+    telemetry: Option<Telemetry>,
+    server_cpu: Option<ServerRecording>,
+    /// The profile ends when the slowest requests are known.
+    profile: RunProfile,
+}
+
+impl RunningMeters {
+    /// The times of the window are known.
+    fn set_window(&self, times: RunTimes) {
+        self.telemetry.begin(times);
+        if let Some(meter) = &self.server_cpu {
             meter.begin(telemetry::Window {
                 begin_ns: times.measure_ns,
                 end_ns: times.end_ns,
             });
         }
-        let lookups = lookups.and_then(|lookups| lookups.start(book));
-        let outcome = workers.start(start_ns, interrupted, observer);
-        let lookup_counts = lookups.and_then(RunningLookups::end);
-        let machine = machine.end();
-        let server = server.map(|server| server.end());
-        let telemetry = telemetry.finish(plan.telemetry.as_ref());
-        let RunOutcome {
-            mut recording,
-            duration_ns,
-            drained_ns,
-            interrupted,
-            failures,
-            has_given_up,
-            is_refused,
-            first_error_detail,
-            workers,
-            start_late_ns,
-            lags,
-            without_ring,
-            stuck_workers,
-            leaving,
-            slow_spans,
-        } = outcome;
-        recording.parts.server = server_cpu.and_then(ServerCpuMeter::finish);
-        if let Some(location) = recording
-            .redirect_location
-            .as_mut()
-            .filter(|_| !keeps_secrets)
-        {
-            *location = hide_in_url(location);
+    }
+
+    /// The run is over.
+    fn end(self, telemetry: Option<&TelemetrySpec>) -> Measured {
+        Measured {
+            machine: self.machine.end(),
+            server: self.server.map(|server| server.end()),
+            telemetry: self.telemetry.finish(telemetry),
+            server_cpu: self.server_cpu.and_then(ServerCpuMeter::finish),
+            profile: self.profile,
         }
-        let window_ns = (
-            times.measure_ns,
-            times.measure_ns.saturating_add(duration_ns),
-        );
-        let slow_spans = slow_spans.unwrap_or_default();
-        let slow_from_ns = recording
-            .parts
-            .breakdown
-            .as_ref()
-            .and_then(results::parts::breakdown::slowest_from_ns);
-        let slow = slow_spans.clone().slowest(slow_from_ns.unwrap_or(u64::MAX));
-        let window = Window {
-            started_unix_ms,
-            duration_ns,
-            drained_ns,
-            warmup_ns: u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX),
-            interrupted,
-            is_hopeless: false,
-        };
-        let result = RunResult {
-            environment,
-            backend: used_backend(chosen, plan.load.threads, &without_ring),
-            recording,
-            generator: Generator {
-                workers,
-                lags,
-                machine,
-                server,
-                ..Generator::default()
-            },
-            telemetry,
-            profile: profile.finish(&slow, window_ns),
-            ..RunResult::new(plan, window)
-        };
-        Finished {
-            result: judged(result, has_given_up.then_some(is_refused), stuck_workers),
-            start_late_ns,
-            slow_spans,
-            script,
-            lookup_counts,
-            failures: Failures {
-                messages: failures,
-                first_error_detail,
-            },
-            leaving,
-        }
+    }
+}
+
+/// The run with its result, from everything that was measured.
+fn finished(
+    basis: Basis,
+    outcome: RunOutcome,
+    measured: Measured,
+    lookup_counts: Option<LookupCounts>,
+    times: RunTimes,
+) -> Finished {
+    let mut recording = outcome.recording;
+    recording.parts.server = measured.server_cpu;
+    if let Some(location) = &mut recording.redirect_location
+        && !basis.keeps_secrets
+    {
+        *location = hide_in_url(location);
+    }
+    let window = Window {
+        started_unix_ms: basis.read_at.unix_ms_at(times.measure_ns),
+        duration_ns: outcome.duration_ns,
+        drained_ns: outcome.drained_ns,
+        warmup_ns: u64::try_from(basis.plan.warmup.as_nanos()).unwrap_or(u64::MAX),
+        interrupted: outcome.interrupted,
+        is_hopeless: false,
+    };
+    let end_ns = times.measure_ns.saturating_add(outcome.duration_ns);
+    let slow_spans = outcome.slow_spans.unwrap_or_default();
+    let breakdown = recording.parts.breakdown.as_ref();
+    let slow_from_ns = breakdown.and_then(results::parts::breakdown::slowest_from_ns);
+    let slow = slow_spans.clone().slowest(slow_from_ns.unwrap_or(u64::MAX));
+    let result = RunResult {
+        environment: basis.environment,
+        backend: used_backend(basis.chosen, basis.plan.load.threads, &outcome.without_ring),
+        recording,
+        generator: Generator {
+            workers: outcome.workers,
+            lags: outcome.lags,
+            machine: measured.machine,
+            server: measured.server,
+            ..Generator::default()
+        },
+        telemetry: measured.telemetry,
+        profile: measured.profile.finish(&slow, (times.measure_ns, end_ns)),
+        ..RunResult::new(basis.plan, window)
+    };
+    let gave_up = outcome.has_given_up.then_some(outcome.is_refused);
+    Finished {
+        result: judged(result, gave_up, outcome.stuck_workers),
+        start_late_ns: outcome.start_late_ns,
+        slow_spans,
+        script: basis.script,
+        lookup_counts,
+        failures: Failures {
+            messages: outcome.failures,
+            first_error_detail: outcome.first_error_detail,
+        },
+        leaving: outcome.leaving,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::source::RequestSource;
-use engine::{Address, TlsClient, monotonic_ns};
+use engine::{Address, ProxyClient, TlsClient, monotonic_ns};
 use plan::{Alpn, Protocol, RunPlan, Scheme, Target};
 use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
@@ -51,9 +51,6 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
     let method = encode_message(&mut plan, invocation)?;
     let mut exchange = Exchange::default();
     let begin_ns = monotonic_ns();
-    let whole = |exchange: &mut Exchange| {
-        exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
-    };
     let first = first_request(&plan, invocation)?;
     if let Some(target) = first.target {
         plan.target = target;
@@ -64,82 +61,35 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         Scheme::Https => Some(tls_settings::client_noting(&plan, Some(seen.clone()))?),
     };
     let proxy = proxy::client(&plan, &invocation.permit)?;
-    let mut text = first.text;
     let addresses = match first.address {
         Some(address) => Ok(vec![address]),
-        None => {
-            let network = SystemNetwork::new(&plan, invocation.permit.clone());
-            let target = &plan.target;
-            let looked_up_ns = monotonic_ns();
-            let addresses = network.lookup(&target.host, &target.service);
-            let lookup_ns = monotonic_ns().saturating_sub(looked_up_ns);
-            exchange.phases.lookup_ns = plan.target.unix_socket.is_none().then_some(lookup_ns);
-            let place = match &plan.proxy {
-                Some(proxy) => format!("the proxy {}", proxy.url()),
-                None => format!("{}:{}", target.host, target.service),
-            };
-            let unable = |reason| format!("unable to resolve {place} {reason}");
-            addresses.map_err(unable)
-        }
+        None => look_up(&plan, invocation, &mut exchange),
     };
-    if let Some(Route::Forward(forward)) = proxy.as_ref().map(|proxy| &*proxy.route) {
-        let mut rewritten = Vec::new();
-        forward.rewrite(&text, &mut rewritten);
-        text = rewritten;
+    let text = for_proxy(first.text, proxy.as_ref());
+    exchange.request = sent(&text)?;
+    exchange.protocol = name_of(plan.load.protocol);
+    let connected = addresses.and_then(|addresses| connect(&plan, &addresses, &mut exchange));
+    if let Ok((_, address)) = &connected
+        && let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose())
+    {
+        tls_settings::negotiate(&mut plan, client, proxy.as_ref(), address)?;
+        exchange.protocol = name_of(plan.load.protocol);
     }
-    let mut requests = split(&text);
-    let request = match requests.next() {
-        Some(Ok(request)) => request,
-        Some(Err(error)) => return Err(RunnerError::Script(error.to_string())),
-        None => RequestText::OPAQUE,
-    };
-    exchange.request = sent(&request);
-    exchange.protocol = match plan.load.protocol {
-        Protocol::Http1 => "HTTP/1.1",
-        Protocol::Http2 => "HTTP/2",
-        Protocol::Grpc => "gRPC",
-        Protocol::Http3 => "HTTP/3",
-        Protocol::GrpcHttp3 => "gRPC over HTTP/3",
-    };
-    let stream = match addresses {
-        Err(reason) => Err(reason),
-        Ok(addresses) => connect(&plan, &addresses, &mut exchange),
-    };
-    let (mut stream, socket) = match stream {
-        Ok((Connected { stream, socket }, address)) => {
-            if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
-                tls_settings::negotiate(&mut plan, client, proxy.as_ref(), &address)?;
-                exchange.protocol = match plan.load.protocol {
-                    Protocol::Http1 => "HTTP/1.1",
-                    _ => "HTTP/2",
-                };
-            }
-            (stream, socket)
-        }
+    let connected = connected.and_then(|(connected, _)| match &proxy {
+        Some(proxy) => connected.through(proxy, &mut exchange),
+        None => Ok(connected),
+    });
+    let mut connected = match connected {
+        Ok(connected) => connected,
         Err(reason) => {
             exchange.error = Some(reason);
-            whole(&mut exchange);
+            exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
             return Ok(exchange);
         }
     };
-    if let Some(proxy) = &proxy {
-        let asked_ns = monotonic_ns();
-        stream = match blocking::through(proxy, stream) {
-            Ok(stream) => stream,
-            Err(reason) => {
-                exchange.error = Some(reason);
-                whole(&mut exchange);
-                return Ok(exchange);
-            }
-        };
-        // A proxy that is only asked for each request has no such phase.
-        let has_phase = proxy.tls.is_some() || matches!(&*proxy.route, Route::Tunnel(_));
-        let proxy_ns = monotonic_ns().saturating_sub(asked_ns);
-        exchange.phases.proxy_ns = has_phase.then_some(proxy_ns);
-    }
-    let line = Line::new(&plan, &mut *stream, socket.as_ref());
+    let line = Line::new(&plan, &mut *connected.stream, connected.socket.as_ref());
     let outcome = with_protocol(&plan, tls, line, &text, &mut exchange);
-    whole(&mut exchange);
+    exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
     if exchange.tls.is_none() {
         exchange.refused_certificate = seen.get().map(certificate);
     }
@@ -157,6 +107,50 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
     Ok(exchange)
 }
 
+/// The addresses of the target, or of the proxy.
+fn look_up(
+    plan: &RunPlan,
+    invocation: &Invocation,
+    exchange: &mut Exchange,
+) -> Result<Vec<Address>, String> {
+    let network = SystemNetwork::new(plan, invocation.permit.clone());
+    let target = &plan.target;
+    let begin_ns = monotonic_ns();
+    let addresses = network.lookup(&target.host, &target.service);
+    let lookup_ns = monotonic_ns().saturating_sub(begin_ns);
+    exchange.phases.lookup_ns = target.unix_socket.is_none().then_some(lookup_ns);
+    addresses.map_err(|reason| {
+        let place = match &plan.proxy {
+            Some(proxy) => format!("the proxy {}", proxy.url()),
+            None => format!("{}:{}", target.host, target.service),
+        };
+        format!("unable to resolve {place} {reason}")
+    })
+}
+
+/// The request as a proxy that gets each request wants it.
+fn for_proxy(text: Vec<u8>, proxy: Option<&ProxyClient>) -> Vec<u8> {
+    match proxy.map(|proxy| &*proxy.route) {
+        Some(Route::Forward(forward)) => {
+            let mut rewritten = Vec::new();
+            forward.rewrite(&text, &mut rewritten);
+            rewritten
+        }
+        _ => text,
+    }
+}
+
+fn name_of(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http1 => "HTTP/1.1",
+        Protocol::Http2 => "HTTP/2",
+        Protocol::Grpc => "gRPC",
+        Protocol::Http3 => "HTTP/3",
+        Protocol::GrpcHttp3 => "gRPC over HTTP/3",
+    }
+}
+
+/// The request that is sent.
 /// The request that is sent.
 struct First {
     text: Vec<u8>,
@@ -207,17 +201,23 @@ fn first_request(plan: &RunPlan, invocation: &Invocation) -> Result<First, Runne
     })
 }
 
-fn sent(request: &RequestText<'_>) -> SentRequest {
+/// The first request of the text.
+fn sent(text: &[u8]) -> Result<SentRequest, RunnerError> {
+    let request = match split(text).next() {
+        Some(Ok(request)) => request,
+        Some(Err(error)) => return Err(RunnerError::Script(error.to_string())),
+        None => RequestText::OPAQUE,
+    };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let headers = request.fields();
-    SentRequest {
+    Ok(SentRequest {
         method: text(request.method),
         target: text(request.target),
         headers: headers
             .map(|(name, value)| (text(name), text(&value)))
             .collect(),
         body: request.body().into_owned(),
-    }
+    })
 }
 
 fn received(response: Response) -> ReceivedResponse {
@@ -256,6 +256,17 @@ impl Connected {
                 socket: None,
             }),
         }
+    }
+
+    /// Has the proxy connect to the target.
+    fn through(self, proxy: &ProxyClient, exchange: &mut Exchange) -> Result<Self, String> {
+        let begin_ns = monotonic_ns();
+        let stream = blocking::through(proxy, self.stream)?;
+        // A proxy that is only asked for each request has no such phase.
+        let has_phase = proxy.tls.is_some() || matches!(&*proxy.route, Route::Tunnel(_));
+        let proxy_ns = monotonic_ns().saturating_sub(begin_ns);
+        exchange.phases.proxy_ns = has_phase.then_some(proxy_ns);
+        Ok(Self { stream, ..self })
     }
 }
 

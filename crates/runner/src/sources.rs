@@ -42,85 +42,113 @@ pub(crate) fn prepare(
     check_source(&plan.load).map_err(RunnerError::Target)?;
     let network = SystemNetwork::new(plan, invocation.permit.clone());
     let request = RequestParts::of(plan)?;
-    match (plan.request.script.as_deref(), &plan.request.file) {
-        (None, file) => {
-            let types = messages::types_of_file(plan, invocation)?;
-            let loaded = file
-                .as_ref()
-                .map(|file| {
-                    request_file::load(plan, file, &request.headers, types.as_ref(), invocation)
-                })
-                .transpose()?;
-            let (set, mut notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
-            let hosts = set.as_ref().map_or(&[][..], RequestSet::hosts);
-            let more_hosts = hosts.get(1..).unwrap_or_default().to_vec();
-            check_hosts(plan, &more_hosts).map_err(RunnerError::Target)?;
-            if set.as_ref().is_some_and(RequestSet::has_captures) {
-                check_captures(&plan.load).map_err(RunnerError::Target)?;
-            }
-            let mut addresses = Vec::new();
-            for target in std::iter::once(&plan.target).chain(&more_hosts) {
-                let resolved = network.resolve(target).map_err(RunnerError::Target)?;
-                if plan.addresses.dns == DnsUse::All {
-                    notes.extend(resolved.notes());
-                }
-                addresses.push(resolved.addresses);
-            }
-            if !more_hosts.is_empty() {
-                notes.push(format!(
-                    "requests go to {} hosts, with -c connections to each",
-                    addresses.len()
-                ));
-            }
-            let request_names = set.as_ref().map(|set| set.names().to_vec());
-            let draws_requests = set.as_ref().is_some_and(RequestSet::uses_seed);
-            let workers = match set {
-                None => copies(Fixed::new(request.encode(plan)), plan),
-                Some(set) => {
-                    let requests = FromFile {
-                        set: Arc::new(set),
-                        seed: file.as_ref().map_or(0, |file| file.seed),
-                        wall_clock: Moment {
-                            unix_ms: read_at.unix_ms,
-                        },
-                        monotonic_ns: read_at.monotonic_ns,
-                    };
-                    copies(requests, plan)
-                }
-            };
-            Ok(Sources {
-                addresses,
-                more_hosts,
-                workers,
-                script: None,
-                request_names,
-                draws_requests,
-                notes,
-            })
-        }
-        (Some(path), _) => {
-            let fleet = invocation.fleet.as_ref();
-            let settings = Settings {
-                worker_base: fleet.map_or(0, |fleet| fleet.worker_base),
-                modules: invocation.modules.as_deref(),
-                ..settings(path, plan, &request)
-            };
-            let mut script = Script::load(&settings, Arc::new(network)).map_err(failed)?;
-            let workers = script.start().map_err(failed)?;
-            let address = script.addresses().first().cloned().ok_or_else(|| {
-                RunnerError::Target(format!("no address for {}", plan.target.host))
-            })?;
-            Ok(Sources {
-                addresses: vec![vec![address]],
-                more_hosts: Vec::new(),
-                workers,
-                script: Some(script),
-                request_names: None,
-                draws_requests: false,
-                notes: Vec::new(),
-            })
-        }
+    match plan.request.script.as_deref() {
+        None => without_script(plan, invocation, read_at, &request, &network),
+        Some(path) => by_script(path, plan, invocation, &request, network),
     }
+}
+
+/// The requests of a file, or else the one of the plan.
+fn without_script(
+    plan: &RunPlan,
+    invocation: &Invocation,
+    read_at: ClockReading,
+    request: &RequestParts,
+    network: &SystemNetwork,
+) -> Result<Sources, RunnerError> {
+    let file = &plan.request.file;
+    let types = messages::types_of_file(plan, invocation)?;
+    let loaded = file
+        .as_ref()
+        .map(|file| request_file::load(plan, file, &request.headers, types.as_ref(), invocation))
+        .transpose()?;
+    let (set, mut notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
+    let hosts = set.as_ref().map_or(&[][..], RequestSet::hosts);
+    let more_hosts = hosts.get(1..).unwrap_or_default().to_vec();
+    check_hosts(plan, &more_hosts).map_err(RunnerError::Target)?;
+    if set.as_ref().is_some_and(RequestSet::has_captures) {
+        check_captures(&plan.load).map_err(RunnerError::Target)?;
+    }
+    let addresses = addresses_of(plan, &more_hosts, network, &mut notes)?;
+    let request_names = set.as_ref().map(|set| set.names().to_vec());
+    let draws_requests = set.as_ref().is_some_and(RequestSet::uses_seed);
+    let workers = match set {
+        None => copies(Fixed::new(request.encode(plan)), plan),
+        Some(set) => {
+            let requests = FromFile {
+                set: Arc::new(set),
+                seed: file.as_ref().map_or(0, |file| file.seed),
+                wall_clock: Moment {
+                    unix_ms: read_at.unix_ms,
+                },
+                monotonic_ns: read_at.monotonic_ns,
+            };
+            copies(requests, plan)
+        }
+    };
+    Ok(Sources {
+        addresses,
+        more_hosts,
+        workers,
+        script: None,
+        request_names,
+        draws_requests,
+        notes,
+    })
+}
+
+/// The addresses of the target and of the other hosts that accept connections.
+fn addresses_of(
+    plan: &RunPlan,
+    more_hosts: &[Target],
+    network: &SystemNetwork,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Vec<Address>>, RunnerError> {
+    let mut addresses = Vec::new();
+    for target in std::iter::once(&plan.target).chain(more_hosts) {
+        let resolved = network.resolve(target).map_err(RunnerError::Target)?;
+        if plan.addresses.dns == DnsUse::All {
+            notes.extend(resolved.notes());
+        }
+        addresses.push(resolved.addresses);
+    }
+    if !more_hosts.is_empty() {
+        notes.push(format!(
+            "requests go to {} hosts, with -c connections to each",
+            addresses.len()
+        ));
+    }
+    Ok(addresses)
+}
+
+/// The requests that a script makes.
+fn by_script(
+    path: &Path,
+    plan: &RunPlan,
+    invocation: &Invocation,
+    request: &RequestParts,
+    network: SystemNetwork,
+) -> Result<Sources, RunnerError> {
+    let fleet = invocation.fleet.as_ref();
+    let settings = Settings {
+        worker_base: fleet.map_or(0, |fleet| fleet.worker_base),
+        modules: invocation.modules.as_deref(),
+        ..settings(path, plan, request)
+    };
+    let mut script = Script::load(&settings, Arc::new(network)).map_err(failed)?;
+    let workers = script.start().map_err(failed)?;
+    let address = script.addresses().first().cloned();
+    let address = address
+        .ok_or_else(|| RunnerError::Target(format!("no address for {}", plan.target.host)))?;
+    Ok(Sources {
+        addresses: vec![vec![address]],
+        more_hosts: Vec::new(),
+        workers,
+        script: Some(script),
+        request_names: None,
+        draws_requests: false,
+        notes: Vec::new(),
+    })
 }
 
 /// Whether a run with these hosts beside its target is possible.

@@ -139,6 +139,14 @@ impl TcpInfo {
             rcv_rtt_us: at.u32(92).filter(|rtt| *rtt != 0),
             rcv_space_bytes: at.u32(96)?,
             total_retrans: at.u32(100)?,
+            ..Self::later_members(at)
+        })
+    }
+
+    /// The members after [`LENGTH_MIN`], whose last ones an older kernel lacks. Those before are
+    /// zero.
+    fn later_members(at: Members<'_>) -> Self {
+        Self {
             pacing_rate_bytes_per_sec: at.u64(104).filter(|rate| *rate != u64::MAX),
             max_pacing_rate_bytes_per_sec: at.u64(112).filter(|rate| *rate != u64::MAX),
             bytes_acked: at.u64(120),
@@ -173,7 +181,8 @@ impl TcpInfo {
             received_e1_bytes: at.u32(264),
             received_e0_bytes: at.u32(268),
             received_ce_bytes: at.u32(272),
-        })
+            ..Self::default()
+        }
     }
 
     /// State of congestion control (`enum tcp_ca_state`), with the kernel's name.
