@@ -6,6 +6,7 @@
 mod additions;
 mod home;
 mod layers;
+mod lengths;
 mod pages;
 mod paths;
 mod sources;
@@ -190,7 +191,8 @@ fn rust_sources_follow_the_rules_that_no_lint_covers() {
     let mut findings = Vec::new();
     for source in sources {
         let text = tree::read(&source);
-        for finding in sources::findings(&source, &text) {
+        let of_file = sources::findings(&source, &text).into_iter();
+        for finding in of_file.chain(lengths::findings(&source, &text)) {
             findings.push(format!("{}: {finding}", source.display()));
         }
     }
