@@ -547,7 +547,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             labels,
             logged_status: exchange.logged_status,
         });
-        // What may still be learned of it: when it really arrived, and what its latency consists of.
+        // What may still be learned of the response: when it arrived, and what its latency is.
         if timed && self.watch.is_in_doubt() && own_ns < Attribution::MIN_NS {
             self.note_doubt(key, exchange, at_ns);
         }

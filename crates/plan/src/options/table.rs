@@ -394,7 +394,9 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Send load for this long before measuring",
     )
     .default("0")
-    .shown("warm-up", Load, |plan| if plan.warmup.is_zero() { Default("none") } else { OptionValue::Time(plan.warmup) }),
+    .shown("warm-up", Load, |plan| {
+        if plan.warmup.is_zero() { Default("none") } else { OptionValue::Time(plan.warmup) }
+    }),
     option(
         "delay-stats",
         Heading::Load,
@@ -1130,7 +1132,8 @@ pub static OPTIONS: &[OptionSpec] = &[
          latency counts from the first time",
     )
     .shown("early data", Load, |plan| {
-        if plan.has_tls() { OptionValue::switch(plan.tls.early_data, "on", Default("off")) } else { Unset }
+        if !plan.has_tls() { return Unset; }
+        OptionValue::switch(plan.tls.early_data, "on", Default("off"))
     }),
     option(
         "dns",
