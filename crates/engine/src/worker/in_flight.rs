@@ -47,10 +47,9 @@ impl ServiceTimes {
     /// How much younger a request would be, or how much earlier it would have been answered, if it
     /// had been sent `delay_ns` earlier. The server has had it for `age_ns`.
     fn own_ns(&self, delay_ns: u64, age_ns: u64) -> u64 {
-        let Some(service_ns) = self.usual_beyond(age_ns) else {
-            // The server takes longer for it than for any other: it would wait as well.
-            return 0;
-        };
+        // If the server takes longer for it than for any other, it may have stopped since, and
+        // would have answered before ([`super::silence`] knows which requests would wait as well).
+        let service_ns = self.usual_beyond(age_ns).unwrap_or(age_ns);
         delay_ns.saturating_sub(service_ns.saturating_sub(age_ns))
     }
 }
@@ -113,7 +112,7 @@ mod tests {
             [(50, 5), (50, 20), (50, 60)].map(|(delay_ns, age_ns)| times.own_ns(delay_ns, age_ns)),
             [45, 0, 10]
         );
-        assert_eq!(times.own_ns(50, 250), 0);
-        assert_eq!(ServiceTimes { up_to: vec![] }.own_ns(50, 5), 0);
+        assert_eq!(times.own_ns(50, 250), 50);
+        assert_eq!(ServiceTimes { up_to: vec![] }.own_ns(50, 5), 50);
     }
 }
