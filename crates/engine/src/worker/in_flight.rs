@@ -2,7 +2,7 @@
 //!
 //! Sent on time, such a request would have been older at the end, or answered. Which of these it is
 //! depends on how long the server takes for it, of which only a lower limit is known: its age. So
-//! the usual time of the requests that took longer is expected of it.
+//! it is expected to take as long as the fastest tenth of the requests that took longer.
 
 use super::Worker;
 use super::read_late::ReadLate;
@@ -11,6 +11,9 @@ use crate::recorder::{Labels, Recorder};
 use eventloop::EventLoop;
 use protocol::Session;
 use results::Attribution;
+
+/// A server without any response for this long may have stopped.
+const SILENT_NS: u64 = 50_000_000;
 
 /// The service times of a run.
 struct ServiceTimes {
@@ -31,24 +34,26 @@ impl ServiceTimes {
         }
     }
 
-    /// The median of those that are longer than this; `None` if there are none.
+    /// The time that a tenth of those that are longer than this do not exceed; `None` if there are
+    /// none. So the load generator is not excused by a few that took very long.
     fn usual_beyond(&self, age_ns: u64) -> Option<u64> {
         let first = self
             .up_to
             .partition_point(|(time_ns, _)| *time_ns <= age_ns);
         let shorter = first.checked_sub(1).map_or(0, |last| self.up_to[last].1);
         let (_, all) = self.up_to.last()?;
-        let rank = shorter + (all - shorter).div_ceil(2);
+        let rank = shorter + (all - shorter).div_ceil(10);
         let longer = &self.up_to[first..];
-        let median = longer.partition_point(|(_, up_to)| *up_to < rank);
-        longer.get(median).map(|(time_ns, _)| *time_ns)
+        let tenth = longer.partition_point(|(_, up_to)| *up_to < rank);
+        longer.get(tenth).map(|(time_ns, _)| *time_ns)
     }
 
-    /// How much younger a request would be, or how much earlier it would have been answered, if it
-    /// had been sent `delay_ns` earlier. The server has had it for `age_ns`.
+    /// How much of a request's age the load generator caused by sending it `delay_ns` late. The
+    /// server has had the request for `age_ns`.
     fn own_ns(&self, delay_ns: u64, age_ns: u64) -> u64 {
-        // If the server takes longer for it than for any other, it may have stopped since, and
-        // would have answered before ([`super::silence`] knows which requests would wait as well).
+        // A server that takes longer for it than for any other has probably stopped, and would have
+        // answered a request on time. Those that would have waited as well are known to
+        // [`super::silence`].
         let service_ns = self.usual_beyond(age_ns).unwrap_or(age_ns);
         delay_ns.saturating_sub(service_ns.saturating_sub(age_ns))
     }
@@ -58,7 +63,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts the requests without a response at the end of the run.
     pub(super) fn count_in_flight(&mut self, ended_ns: u64) {
         self.end_silence_at(ended_ns);
-        let is_paced = self.is_paced();
+        // A server that has stopped would have answered before, if the request had been on time.
+        let silent_ns = ended_ns.saturating_sub(self.last_arrival_ns());
+        let may_take_long = self.is_paced() && silent_ns < SILENT_NS;
         let Self { pool, recorder, .. } = self;
         let Some(recorder) = recorder else { return };
         let mut service_times = None;
@@ -79,7 +86,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let late_ns = (exchange.queued_ns + read_late_ns).min(age_ns);
                     let mut own_ns = exchange.own_ns + late_ns;
                     // Of one that was not read, it is known when it was answered.
-                    if is_paced && read_late_ns == 0 && own_ns >= Attribution::MIN_NS {
+                    if may_take_long && read_late_ns == 0 && own_ns >= Attribution::MIN_NS {
                         let times = service_times.get_or_insert_with(|| ServiceTimes::of(recorder));
                         own_ns = times.own_ns(own_ns, age_ns - late_ns);
                     }

@@ -143,7 +143,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// When the last response arrived, also if it was not read.
-    fn last_arrival_ns(&self) -> u64 {
+    pub(super) fn last_arrival_ns(&self) -> u64 {
         let unread_ns = self.pool.connections.iter().filter_map(|it| it.arrived_ns);
         unread_ns.fold(self.silence.last_arrival_ns(), u64::max)
     }
