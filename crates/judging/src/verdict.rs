@@ -77,8 +77,8 @@ const BURSTS_PERCENT: f64 = 1.0;
 /// Requests that are less late make no burst that matters.
 const BURSTS_MIN_NS: u64 = 1_000_000;
 
-/// A request was late for a burst if it was late by one part in this many of the usual service
-/// time: a faster server has handled the others by then.
+/// Requests that are late by less than one part in this many of the median service time change the
+/// latency little.
 const SERVICE_PER_LATE: u64 = 2;
 
 /// A script that takes this share of the time of its thread is the cause if no other is known.

@@ -524,8 +524,8 @@ fn requests_that_were_sent_in_bursts_may_have_waited_for_each_other() {
     assert_eq!(
         details(&result),
         [
-            "1 % of the requests were sent 3 ms late or more, and then several at once: a \
-             server that takes 2 ms for one may have let them wait for each other"
+            "1 % of the requests were sent at least 3 ms late, and then in bursts, which may have \
+             queued at a server that takes 2 ms for one"
         ]
     );
     // Too few, hardly late, or a server that takes much longer.

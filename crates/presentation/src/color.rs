@@ -5,17 +5,17 @@
 pub const LATENCY: usize = 0;
 /// Service time next to response time.
 pub const SERVICE_TIME: usize = 1;
-/// Requests per second.
+/// The rate of responses, and of values like it.
 pub const RATE: usize = 2;
 /// A percentile of the slowest.
 pub const HIGH_PERCENTILE: usize = 3;
-/// Bytes per second.
+/// Bytes that were sent or received.
 pub const BYTES: usize = 4;
 /// A time without responses.
 pub const STALL: usize = 4;
 /// The largest of the samples.
 pub const MAX: usize = 5;
-/// Errors per second.
+/// Errors, and segments that were sent again.
 pub const ERRORS: usize = 6;
 /// The rate that is asked for.
 pub const TARGET_RATE: usize = 7;
