@@ -600,8 +600,8 @@ impl Sentence for Symptom {
                 late_ns,
                 service_ns,
             } => format!(
-                "1 % of the requests were sent at least {} late, and then in bursts, which may have \
-                 queued at a server that takes {} for one",
+                "1 % of the requests were sent at least {} late, and then in bursts, which may \
+                 have queued at a server that takes {} for one",
                 time_ns(*late_ns),
                 time_ns(*service_ns)
             ),
