@@ -614,6 +614,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Err(StopReason::Over);
             }
             self.on_completion(completion)?;
+            if found == 1 && self.watch.take_stale() {
+                self.look_again()?;
+            }
             // At least one is taken of what has arrived.
             if found > 0 && self.stretch.is_over() {
                 found_max = per_turn_after_stretch;
@@ -621,6 +624,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.watch.leave(self.io.found());
         Ok(true)
+    }
+
+    /// Finds what arrived while the worker was stopped in a wait.
+    #[cold]
+    fn look_again(&mut self) -> Result<(), StopReason> {
+        // The deadline has expired, so this only polls.
+        self.wait(0)?;
+        self.watch.found_more(self.io.found(), self.io.has_more());
+        Ok(())
     }
 
     /// A completion that the wait has found is taken at this time.
