@@ -57,7 +57,7 @@ pub use load::{
 };
 pub use options::{
     GivenOptions, Heading, OPTIONS, OptionError, OptionName, OptionSpec, OptionValue, PlanOption,
-    Setter, find_option,
+    Settable, Setter, find_option,
 };
 pub use pacing::{
     Arrivals, MAX_RATE_PER_SEC, MAX_SHAPE, MAX_SPEED, MAX_STAGES, MIN_RATE_PER_SEC, MIN_SHAPE,

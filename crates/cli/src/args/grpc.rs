@@ -1,7 +1,7 @@
 //! Arguments of `wrkbench grpc`.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use plan::{GivenOptions, OPTIONS, OptionSpec, RunPlan, Target};
+use plan::{GivenOptions, OPTIONS, OptionSpec, RunPlan, Target, find_option};
 
 use super::Refusal;
 use super::plan_options::{alone, given};
@@ -100,7 +100,7 @@ impl GrpcArgs {
     /// # Errors
     /// When there is no URL and no file, or no name to describe.
     pub(crate) fn into_request(self) -> Result<GrpcRequest, Refusal> {
-        let options = self.options.0;
+        let mut options = self.options.0;
         let has_files = options.has("proto") || options.has("proto-set");
         let (urls, names): (Vec<String>, Vec<String>) =
             self.rest.into_iter().partition(|text| text.contains("://"));
@@ -130,10 +130,13 @@ impl GrpcArgs {
                     .to_owned(),
             ));
         }
+        // Some of the options need it.
+        if let Some(grpc) = find_option("grpc") {
+            options.add(grpc, Vec::new());
+        }
         let mut plan = options
             .plan(target)
             .map_err(|error| Refusal(error.to_string()))?;
-        plan.load.protocol = plan.load.protocol.with_grpc();
         let schema = plan.request.schema.get_or_insert_default();
         schema.reflection = !has_files;
         Ok(GrpcRequest {

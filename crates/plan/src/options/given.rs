@@ -4,12 +4,21 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{OPTIONS, OptionSpec};
+use super::{OPTIONS, OptionSpec, Settable};
 use crate::{ConnectionStage, Pacing, RunPlan, Target, units};
 
-/// The options that a command line gives, with their values as typed.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct GivenOptions(Vec<(&'static OptionSpec, Vec<OsString>)>);
+/// The options that a command line or a file gives, with their values as typed.
+///
+/// They are collected before anything is set, because some need others and the order of setting is
+/// that of the table: `-R` and then `--arrivals`, whatever was typed first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenOptions<T: 'static = RunPlan>(Vec<(&'static OptionSpec<T>, Vec<OsString>)>);
+
+impl<T> Default for GivenOptions<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
 
 /// Why options make no plan; one line that begins with the option and its dashes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,10 +37,24 @@ impl OptionError {
     }
 }
 
-impl GivenOptions {
+impl<T: Settable> GivenOptions<T> {
     /// Adds an option with its values, of which a switch has none.
-    pub fn add(&mut self, spec: &'static OptionSpec, values: Vec<OsString>) {
+    pub fn add(&mut self, spec: &'static OptionSpec<T>, values: Vec<OsString>) {
         self.0.push((spec, values));
+    }
+
+    /// Adds the options of a file before these, which override them: a repeatable option has the
+    /// values of both.
+    pub fn add_below(&mut self, mut below: Self) {
+        for (spec, values) in std::mem::take(&mut self.0) {
+            let known = below.0.iter_mut().find(|(known, _)| *known == spec);
+            match known {
+                Some((_, of_file)) if spec.is_repeatable => of_file.extend(values),
+                Some((_, of_file)) => *of_file = values,
+                None => below.add(spec, values),
+            }
+        }
+        *self = below;
     }
 
     /// Whether the option with this long name is given.
@@ -47,6 +70,49 @@ impl GivenOptions {
         values.last().map(Path::new)
     }
 
+    /// Sets what the options set, in the order of the table.
+    ///
+    /// # Errors
+    /// If a value has another form, or two options contradict each other.
+    pub fn apply(&self, to: &mut T) -> Result<(), OptionError> {
+        self.check_others()?;
+        T::option_table()
+            .iter()
+            .try_for_each(|spec| self.set(spec, to))
+    }
+
+    fn set(&self, spec: &OptionSpec<T>, to: &mut T) -> Result<(), OptionError> {
+        let given = self.0.iter().find(|(given, _)| *given == spec);
+        let (Some((_, values)), Some(setter)) = (given, spec.setter) else {
+            return Ok(());
+        };
+        let refuse = |problem| OptionError::new(spec.long, problem);
+        if !setter.takes_value() {
+            return setter.set(to, "".as_ref()).map_err(refuse);
+        }
+        for value in values {
+            setter.set(to, value).map_err(refuse)?;
+        }
+        Ok(())
+    }
+
+    /// Rejects options that cannot be used together, and those that need another one.
+    fn check_others(&self) -> Result<(), OptionError> {
+        for (spec, _) in &self.0 {
+            let problem = match spec.conflicts.iter().find(|other| self.has(other)) {
+                Some(other) => format!("cannot be used together with --{other}"),
+                None => match spec.requires.filter(|other| !self.has(other)) {
+                    Some(other) => format!("needs --{other}"),
+                    None => continue,
+                },
+            };
+            return Err(OptionError::new(spec.long, problem));
+        }
+        Ok(())
+    }
+}
+
+impl GivenOptions {
     /// Whether a rate is given, by any of its options.
     #[must_use]
     pub fn has_rate(&self) -> bool {
@@ -86,9 +152,7 @@ impl GivenOptions {
         self.check()?;
         let mut plan = RunPlan::new(target);
         let usual = plan.stop.duration.take();
-        for spec in OPTIONS {
-            self.set(spec, &mut plan)?;
-        }
+        self.apply(&mut plan)?;
         // The file that it also belongs to was set after it.
         for spec in OPTIONS.iter().filter(|spec| spec.long == "seed") {
             self.set(spec, &mut plan)?;
@@ -98,21 +162,6 @@ impl GivenOptions {
             .duration
             .or_else(|| default_duration(&plan, usual));
         Ok(plan)
-    }
-
-    fn set(&self, spec: &OptionSpec, plan: &mut RunPlan) -> Result<(), OptionError> {
-        let given = self.0.iter().find(|(given, _)| *given == spec);
-        let (Some((_, values)), Some(setter)) = (given, spec.setter) else {
-            return Ok(());
-        };
-        let refuse = |problem| OptionError::new(spec.long, problem);
-        if !setter.takes_value() {
-            return setter.set(plan, "".as_ref()).map_err(refuse);
-        }
-        for value in values {
-            setter.set(plan, value).map_err(refuse)?;
-        }
-        Ok(())
     }
 
     /// Rejects options that would have no effect without another one.

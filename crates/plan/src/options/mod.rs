@@ -12,9 +12,35 @@ use crate::{RunPlan, Stage, Stop, Target, readable, shell, units};
 pub use given::{GivenOptions, OptionError};
 pub use table::OPTIONS;
 
+/// What the options of a table set: a plan, or something else that a command line describes.
+pub trait Settable: Clone + 'static {
+    /// The table.
+    fn option_table() -> &'static [OptionSpec<Self>];
+
+    /// Something that values are tried with, to see whether they have the right form.
+    fn blank() -> Option<Self>;
+
+    /// The row of an option with this long name.
+    #[must_use]
+    fn find_option(long: &str) -> Option<&'static OptionSpec<Self>> {
+        let mut options = Self::option_table().iter();
+        options.find(|spec| !long.is_empty() && spec.long == long)
+    }
+}
+
+impl Settable for RunPlan {
+    fn option_table() -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn blank() -> Option<Self> {
+        Target::parse("http://localhost/").ok().map(Self::new)
+    }
+}
+
 /// An option of a run: how a command line sets it, and how it is shown.
 #[derive(Debug)]
-pub struct OptionSpec {
+pub struct OptionSpec<T: 'static = RunPlan> {
     /// Its long name without dashes; empty if there is no such option.
     pub long: &'static str,
     /// Its letter. Command lines that are shown have the letter rather than the long name.
@@ -46,15 +72,15 @@ pub struct OptionSpec {
     /// Where an experiment sets it instead, if not as an option of the load.
     pub elsewhere: Option<&'static str>,
     /// How it changes a plan; `None` for arguments that are no options.
-    pub setter: Option<Setter>,
+    pub setter: Option<Setter<T>>,
     form: Form,
     /// How it is shown, if not as the value of another option.
-    shown: Option<Shown>,
+    shown: Option<Shown<T>>,
     /// A phrase about its value for [`RunPlan::load_in_words`].
     in_words: fn(&PlanOption) -> Option<String>,
 }
 
-type Shown = (OptionName, Role, fn(&RunPlan) -> OptionValue);
+type Shown<T = RunPlan> = (OptionName, Role, fn(&T) -> OptionValue);
 
 /// A heading of the help. The order is that of the help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,26 +94,30 @@ pub enum Heading {
     Replay,
     Proxy,
     Telemetry,
+    Report,
 }
 
 /// The kind of an option's value, and what it changes in a plan.
-#[derive(Debug, Clone, Copy)]
-pub enum Setter {
+#[derive(Debug, Clone)]
+pub enum Setter<T = RunPlan> {
     /// There is no value.
-    Switch(fn(&mut RunPlan)),
+    Switch(fn(&mut T)),
     /// A number of things.
-    Count(fn(&mut RunPlan, u64)),
+    Count(fn(&mut T, u64)),
     /// A number of things that has 32 bits.
-    CountU32(fn(&mut RunPlan, u32)),
+    CountU32(fn(&mut T, u32)),
     /// A length of time.
-    Time(fn(&mut RunPlan, Duration)),
+    Time(fn(&mut T, Duration)),
     /// The name of a file.
-    Path(fn(&mut RunPlan, PathBuf)),
+    Path(fn(&mut T, PathBuf)),
     /// A text of any form, which may be empty.
-    Text(fn(&mut RunPlan, String)),
+    Text(fn(&mut T, String)),
     /// A text of a certain form. The error says what is wrong with it, without the option.
-    Parsed(fn(&mut RunPlan, &str) -> Result<(), String>),
+    Parsed(fn(&mut T, &str) -> Result<(), String>),
 }
+
+// Only functions are in it.
+impl<T: Clone> Copy for Setter<T> {}
 
 /// What an option sets, in words and in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,14 +196,15 @@ impl Heading {
             Self::Replay => "Replay",
             Self::Proxy => "Proxy",
             Self::Telemetry => "Telemetry",
+            Self::Report => "Report",
         }
     }
 }
 
-impl Setter {
+impl<T> Setter<T> {
     /// Whether the option has a value.
     #[must_use]
-    pub const fn takes_value(self) -> bool {
+    pub const fn takes_value(&self) -> bool {
         !matches!(self, Self::Switch(_))
     }
 
@@ -181,7 +212,7 @@ impl Setter {
     ///
     /// # Errors
     /// In one line, without the option, if the value has another form.
-    pub fn set(self, plan: &mut RunPlan, value: &OsStr) -> Result<(), String> {
+    pub fn set(self, plan: &mut T, value: &OsStr) -> Result<(), String> {
         let text = || value.to_str().ok_or("is not UTF-8 (expected text)");
         let message = |error: units::UnitError| error.to_string();
         match self {
@@ -196,7 +227,7 @@ impl Setter {
         Ok(())
     }
 
-    const fn value_name(self) -> &'static str {
+    const fn value_name(&self) -> &'static str {
         match self {
             Self::Switch(_) => "",
             Self::Count(_) | Self::CountU32(_) => "N",
@@ -210,9 +241,7 @@ impl Setter {
 /// The row of an option with this long name, if a plan has it.
 #[must_use]
 pub fn find_option(long: &str) -> Option<&'static OptionSpec> {
-    OPTIONS
-        .iter()
-        .find(|spec| !long.is_empty() && spec.long == long)
+    RunPlan::find_option(long)
 }
 
 impl OptionName {
@@ -259,9 +288,34 @@ impl OptionName {
 }
 
 /// Options are the same if they are the same row of [`OPTIONS`].
-impl PartialEq for OptionSpec {
+impl<T> PartialEq for OptionSpec<T> {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
+    }
+}
+
+impl<T: Settable> OptionSpec<T> {
+    /// Whether a value has the right form.
+    ///
+    /// # Errors
+    /// In one line, without the option, if it has another one.
+    pub fn check(&self, value: &OsStr) -> Result<(), String> {
+        let choices = self.choices.join(", ");
+        match value.to_str() {
+            Some("") if !choices.is_empty() => {
+                return Err(format!("needs a value (expected one of {choices})"));
+            }
+            Some(text) if !choices.is_empty() && !self.choices.contains(&text) => {
+                return Err(format!(
+                    "{text:?} is not a valid value (expected one of {choices})"
+                ));
+            }
+            _ => {}
+        }
+        match (self.setter, T::blank()) {
+            (Some(setter), Some(mut blank)) => setter.set(&mut blank, value),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -951,6 +1005,7 @@ mod tests {
                 ("speed", _) => &["replay"],
                 ("order", _) => &["request-file"],
                 ("interval", _) => &["counters"],
+                ("proto-path", _) => &["grpc", "proto"],
                 (_, required) => required.as_slice(),
             };
             let mut given = GivenOptions::default();

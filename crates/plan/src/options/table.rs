@@ -26,27 +26,7 @@ const fn option(
     setter: Setter,
     help: &'static str,
 ) -> OptionSpec {
-    OptionSpec {
-        long,
-        short: None,
-        aliases: &[],
-        visible_aliases: &[],
-        heading,
-        value_name: setter.value_name(),
-        help,
-        long_help: None,
-        default: None,
-        choices: &[],
-        is_repeatable: false,
-        conflicts: &[],
-        requires: None,
-        secret_from: None,
-        elsewhere: None,
-        setter: Some(setter),
-        form: Form::Option,
-        shown: None,
-        in_words: |_| None,
-    }
+    OptionSpec::new(long, heading, setter, help)
 }
 
 /// The value of `grpc-timeout`, whose number has at most eight digits ("gRPC over HTTP2", Timeout):
@@ -87,29 +67,66 @@ fn names_of(paths: &[PathBuf]) -> Vec<String> {
 
 /// What a command line sets without an option.
 const fn argument(form: Form) -> OptionSpec {
-    let mut spec = option("", Heading::Load, Setter::Switch(|_| ()), "");
+    let mut spec = OptionSpec::new("", Heading::Load, Setter::Switch(|_| ()), "");
     spec.setter = None;
     spec.form = form;
     spec
 }
 
-impl OptionSpec {
-    const fn shown(
-        mut self,
-        label: &'static str,
-        role: Role,
-        get: fn(&RunPlan) -> OptionValue,
+impl<T> OptionSpec<T> {
+    /// An option that a command line has only by its long name, and that is not shown.
+    #[must_use]
+    pub const fn new(
+        long: &'static str,
+        heading: Heading,
+        setter: Setter<T>,
+        help: &'static str,
     ) -> Self {
+        Self {
+            long,
+            short: None,
+            aliases: &[],
+            visible_aliases: &[],
+            heading,
+            value_name: setter.value_name(),
+            help,
+            long_help: None,
+            default: None,
+            choices: &[],
+            is_repeatable: false,
+            conflicts: &[],
+            requires: None,
+            secret_from: None,
+            elsewhere: None,
+            setter: Some(setter),
+            form: Form::Option,
+            shown: None,
+            in_words: |_| None,
+        }
+    }
+
+    const fn shown(mut self, label: &'static str, role: Role, get: fn(&T) -> OptionValue) -> Self {
         self.shown = Some((OptionName(label), role, get));
         self
     }
 
-    const fn short(mut self, short: char) -> Self {
+    /// Sets [`Self::heading`].
+    #[must_use]
+    pub const fn heading(mut self, heading: Heading) -> Self {
+        self.heading = heading;
+        self
+    }
+
+    /// Sets [`Self::short`].
+    #[must_use]
+    pub const fn short(mut self, short: char) -> Self {
         self.short = Some(short);
         self
     }
 
-    const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+    /// Sets [`Self::aliases`].
+    #[must_use]
+    pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
@@ -119,12 +136,16 @@ impl OptionSpec {
         self
     }
 
-    const fn value_name(mut self, name: &'static str) -> Self {
+    /// Sets [`Self::value_name`].
+    #[must_use]
+    pub const fn value_name(mut self, name: &'static str) -> Self {
         self.value_name = name;
         self
     }
 
-    const fn long_help(mut self, help: &'static str) -> Self {
+    /// Sets [`Self::long_help`].
+    #[must_use]
+    pub const fn long_help(mut self, help: &'static str) -> Self {
         self.long_help = Some(help);
         self
     }
@@ -134,17 +155,23 @@ impl OptionSpec {
         self
     }
 
-    const fn choices(mut self, names: &'static [&'static str]) -> Self {
+    /// Sets [`Self::choices`].
+    #[must_use]
+    pub const fn choices(mut self, names: &'static [&'static str]) -> Self {
         self.choices = names;
         self
     }
 
-    const fn repeatable(mut self) -> Self {
+    /// The option may be given several times.
+    #[must_use]
+    pub const fn repeatable(mut self) -> Self {
         self.is_repeatable = true;
         self
     }
 
-    const fn conflicts(mut self, others: &'static [&'static str]) -> Self {
+    /// Sets [`Self::conflicts`].
+    #[must_use]
+    pub const fn conflicts(mut self, others: &'static [&'static str]) -> Self {
         self.conflicts = others;
         self
     }
@@ -159,7 +186,9 @@ impl OptionSpec {
         self
     }
 
-    const fn elsewhere(mut self, place: &'static str) -> Self {
+    /// Sets [`Self::elsewhere`].
+    #[must_use]
+    pub const fn elsewhere(mut self, place: &'static str) -> Self {
         self.elsewhere = Some(place);
         self
     }
