@@ -1,11 +1,11 @@
 //! The options of a plan as arguments, made from their table.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use plan::{BackendChoice, GivenOptions, OPTIONS, OptionSpec, RunPlan, Setter, Target};
+use plan::{BackendChoice, GivenOptions, OPTIONS, OptionSpec, Settable, Setter};
 use telemetry::sockets::Filter;
 
 /// The options of a plan that a command line gives.
@@ -14,12 +14,7 @@ pub(super) struct PlanOptionArgs(pub(super) GivenOptions);
 
 impl Args for PlanOptionArgs {
     fn augment_args(command: Command) -> Command {
-        let mut rows: Vec<(&'static OptionSpec, Setter)> = OPTIONS
-            .iter()
-            .filter_map(|spec| Some((spec, spec.setter?)))
-            .collect();
-        rows.sort_by_key(|(spec, _)| spec.heading);
-        command.args(rows.into_iter().map(|(spec, setter)| arg(spec, setter)))
+        with_options(command, OPTIONS)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -39,11 +34,24 @@ impl FromArgMatches for PlanOptionArgs {
     }
 }
 
+/// Adds the arguments of a table, by their headings.
+pub(super) fn with_options<T: Settable>(
+    command: Command,
+    options: &'static [OptionSpec<T>],
+) -> Command {
+    let mut rows: Vec<(&'static OptionSpec<T>, Setter<T>)> = options
+        .iter()
+        .filter_map(|spec| Some((spec, spec.setter?)))
+        .collect();
+    rows.sort_by_key(|(spec, _)| spec.heading);
+    command.args(rows.into_iter().map(|(spec, setter)| arg(spec, setter)))
+}
+
 /// Those of these options that are on the command line.
-pub(super) fn given(
-    specs: impl Iterator<Item = &'static OptionSpec>,
+pub(super) fn given<T: Settable>(
+    specs: impl Iterator<Item = &'static OptionSpec<T>>,
     matches: &ArgMatches,
-) -> GivenOptions {
+) -> GivenOptions<T> {
     let mut given = GivenOptions::default();
     for spec in specs {
         if matches.value_source(spec.long) == Some(ValueSource::CommandLine) {
@@ -55,7 +63,7 @@ pub(super) fn given(
 }
 
 /// The argument of a row.
-fn arg(spec: &'static OptionSpec, setter: Setter) -> Arg {
+fn arg<T: Settable>(spec: &'static OptionSpec<T>, setter: Setter<T>) -> Arg {
     let arg = alone(spec, setter).conflicts_with_all(spec.conflicts);
     match spec.requires {
         Some(other) => arg.requires(other),
@@ -64,7 +72,7 @@ fn arg(spec: &'static OptionSpec, setter: Setter) -> Arg {
 }
 
 /// The argument of a row for a command that does not have all options.
-pub(super) fn alone(spec: &'static OptionSpec, setter: Setter) -> Arg {
+pub(super) fn alone<T: Settable>(spec: &'static OptionSpec<T>, setter: Setter<T>) -> Arg {
     let arg = Arg::new(spec.long)
         .long(spec.long)
         .short(spec.short)
@@ -98,18 +106,22 @@ pub(super) fn backend() -> impl TypedValueParser<Value = BackendChoice> {
 }
 
 /// Checks a value, so that clap's message names the option. The value is set later, as typed.
-fn value_parser(spec: &'static OptionSpec, setter: Setter) -> ValueParser {
+fn value_parser<T: Settable>(spec: &'static OptionSpec<T>, setter: Setter<T>) -> ValueParser {
     match setter {
         _ if !spec.choices.is_empty() => PossibleValuesParser::new(spec.choices).into(),
         Setter::Path(_) => ValueParser::path_buf(),
-        _ => ValueParser::new(move |text: &str| -> Result<String, String> {
-            let target = Target::parse("http://localhost/").map_err(|error| error.to_string())?;
-            setter.set(&mut RunPlan::new(target), text.as_ref())?;
-            // The plan keeps the filter as text.
-            if spec.long == "sockets" {
-                Filter::parse(text).map_err(|error| error.to_string())?;
-            }
-            Ok(text.to_owned())
+        _ => ValueParser::new(move |text: &str| {
+            check_value(spec, text.as_ref()).map(|()| text.to_owned())
         }),
     }
+}
+
+/// Whether the value of an option has the right form.
+pub(super) fn check_value<T: Settable>(spec: &OptionSpec<T>, value: &OsStr) -> Result<(), String> {
+    spec.check(value)?;
+    // The plan keeps the filter as text.
+    if let ("sockets", Some(text)) = (spec.long, value.to_str()) {
+        Filter::parse(text).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }

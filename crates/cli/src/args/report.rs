@@ -3,91 +3,260 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use judging::{Criterion, CriterionError};
-use plan::RunPlan;
 use plan::units::parse_percent;
+use plan::{GivenOptions, Heading, OptionSpec, RunPlan, Settable, Setter};
 use report::{Format, TextOptions};
 
 use super::outputs::{OutputsArgs, StreamTarget};
+use super::plan_options::{given, with_options};
 use super::report_files::ReportFile;
 use super::{Dialect, Refusal};
 
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Report")]
-pub(super) struct ReportArgs {
-    /// Print the latency distribution
-    // wrk accepts `--l`, which would be ambiguous here.
-    #[arg(short = 'L', long, alias = "l")]
+/// What the options of a report set, as typed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReportValues {
     latency: bool,
-    /// Print these latency percentiles, like 50,90,99.9; implies --latency
-    #[arg(long, value_name = "LIST", value_parser = parse_percentiles, allow_hyphen_values = true)]
-    percentiles: Option<Percentiles>,
-    /// Also print uncorrected latency: from sending a request, not from when it was due; implies
-    /// --latency
-    // wrk2 accepts `--u`, which would be ambiguous here.
-    #[arg(short = 'U', long = "u_latency", aliases = ["u-latency", "u"])]
+    percentiles: Option<Vec<f64>>,
     uncorrected: bool,
-    /// Print connect, first-byte and last-byte times
-    #[arg(long)]
     breakout: bool,
-    /// Print a row for each name of the requests in a file
-    #[arg(long)]
     by_name: bool,
-    /// Correct latencies the way wrk does, by its expected interval
-    #[arg(long)]
     wrk_correction: bool,
-    /// Tool whose report format to print [default: cmm with --breakout, wrk2 with a rate or -U, cmm
-    /// with -D or -b, otherwise wrk]
-    #[arg(long, value_name = "TOOL", value_enum)]
     style: Option<Style>,
-    /// Write a report to this file; .html is a page, .csv a table (see wrkbench report)
-    #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<PathBuf>,
-    /// Write the full result as JSON; - is stdout, in place of the report
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     json: Option<PathBuf>,
-    /// Save a label with the result, like branch=main; repeatable
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
-    label: Vec<(String, String)>,
-    /// Write the latency distribution for the HdrHistogram plotter
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    labels: BTreeMap<String, String>,
     hgrm: Option<PathBuf>,
-    /// Write latency over time as an HdrHistogram log
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     hlog: Option<PathBuf>,
-    /// Exit with code 2 if a condition holds, like 'p99>50ms' 'failed>0.1%'
-    #[arg(long, alias = "f", value_name = "CONDITION", value_parser = parse_criteria)]
-    fail_if: Vec<Criteria>,
-    /// Exit with code 5 if the load generator was disturbed or saturated
-    #[arg(long)]
+    fail_if: Vec<Criterion>,
     strict: bool,
-    /// Do not replace passwords, tokens and cookies by *** in output and files
-    #[arg(long)]
     keep_secrets: bool,
-    /// Send one request and print everything about it and its response.
-    ///
-    /// TLS and times are printed as well, with --json as JSON. The exit code is 7 if the status is
-    /// 400 or more.
-    #[arg(long, conflicts_with_all = ["output", "hgrm", "hlog", "tui"])]
     once: bool,
-    /// Print no notes, warnings or progress on stderr
-    #[arg(short, long)]
     quiet: bool,
-    /// Show the run full-screen while it is in progress; q stops it and prints the report
-    #[arg(long)]
     tui: bool,
-    #[command(flatten)]
-    outputs: OutputsArgs,
+    pub(super) samples: Option<PathBuf>,
+}
+
+impl Settable for ReportValues {
+    fn option_table() -> &'static [OptionSpec<Self>] {
+        OPTIONS
+    }
+
+    fn blank() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+
+/// Why an experiment cannot have an option.
+const SAVED_BY_SWEEP: &str = "a sweep saves every run itself";
+pub(super) const OF_SWEEP: &str = "it is an option of wrkbench sweep";
+
+const fn option(
+    long: &'static str,
+    setter: Setter<ReportValues>,
+    help: &'static str,
+) -> OptionSpec<ReportValues> {
+    OptionSpec::new(long, Heading::Report, setter, help)
+}
+
+/// The options of a report, in the order of the help. To add one, add a row.
+static OPTIONS: &[OptionSpec<ReportValues>] = &[
+    option(
+        "samples",
+        Setter::Path(|it, path| it.samples = Some(path)),
+        "Write every socket sample to a file, one JSON object per line; needs --sockets",
+    )
+    .heading(Heading::Telemetry)
+    .elsewhere("a sweep saves the samples next to each run"),
+    option(
+        "latency",
+        Setter::Switch(|it| it.latency = true),
+        "Print the latency distribution",
+    )
+    .short('L')
+    // wrk accepts `--l`, which would be ambiguous here.
+    .aliases(&["l"]),
+    option(
+        "percentiles",
+        Setter::Parsed(|it, text| {
+            let Percentiles(list) = parse_percentiles(text)?;
+            it.percentiles = Some(list);
+            Ok(())
+        }),
+        "Print these latency percentiles, like 50,90,99.9; implies --latency",
+    )
+    .value_name("LIST"),
+    option(
+        "u_latency",
+        Setter::Switch(|it| it.uncorrected = true),
+        "Also print uncorrected latency: from sending a request, not from when it was due; implies \
+         --latency",
+    )
+    .short('U')
+    // wrk2 accepts `--u`, which would be ambiguous here.
+    .aliases(&["u-latency", "u"]),
+    option(
+        "breakout",
+        Setter::Switch(|it| it.breakout = true),
+        "Print connect, first-byte and last-byte times",
+    ),
+    option(
+        "by-name",
+        Setter::Switch(|it| it.by_name = true),
+        "Print a row for each name of the requests in a file",
+    ),
+    option(
+        "wrk-correction",
+        Setter::Switch(|it| it.wrk_correction = true),
+        "Correct latencies the way wrk does, by its expected interval",
+    ),
+    option(
+        "style",
+        Setter::Parsed(|it, text| {
+            it.style = Style::named(text);
+            Ok(())
+        }),
+        "Tool whose report format to print [default: cmm with --breakout, wrk2 with a rate or -U, \
+         cmm with -D or -b, otherwise wrk]",
+    )
+    .value_name("TOOL")
+    .choices(&["wrk", "wrk2", "cmm"])
+    .elsewhere("a sweep prints tables"),
+    option(
+        "output",
+        Setter::Path(|it, path| it.output = Some(path)),
+        "Write a report to this file; .html is a page, .csv a table (see wrkbench report)",
+    )
+    .short('o')
+    .elsewhere("a sweep writes one report of all runs"),
+    option(
+        "json",
+        Setter::Path(|it, path| it.json = Some(path)),
+        "Write the full result as JSON; - is stdout, in place of the report",
+    )
+    .elsewhere(SAVED_BY_SWEEP),
+    option(
+        "label",
+        Setter::Parsed(|it, text| {
+            let (name, value) = parse_label(text)?;
+            it.labels.insert(name, value);
+            Ok(())
+        }),
+        "Save a label with the result, like branch=main; repeatable",
+    )
+    .value_name("KEY=VALUE")
+    .repeatable(),
+    option(
+        "hgrm",
+        Setter::Path(|it, path| it.hgrm = Some(path)),
+        "Write the latency distribution for the HdrHistogram plotter",
+    )
+    .elsewhere(SAVED_BY_SWEEP),
+    option(
+        "hlog",
+        Setter::Path(|it, path| it.hlog = Some(path)),
+        "Write latency over time as an HdrHistogram log",
+    )
+    .elsewhere(SAVED_BY_SWEEP),
+    option(
+        "fail-if",
+        Setter::Parsed(|it, text| {
+            let Criteria(list) = parse_criteria(text).map_err(|error| error.to_string())?;
+            it.fail_if.extend(list);
+            Ok(())
+        }),
+        "Exit with code 2 if a condition holds, like 'p99>50ms' 'failed>0.1%'",
+    )
+    .value_name("CONDITION")
+    .aliases(&["f"])
+    .repeatable()
+    .elsewhere("leaving out runs by their outcome would bias the comparison"),
+    option(
+        "strict",
+        Setter::Switch(|it| it.strict = true),
+        "Exit with code 5 if the load generator was disturbed or saturated",
+    ),
+    option(
+        "keep-secrets",
+        Setter::Switch(|it| it.keep_secrets = true),
+        "Do not replace passwords, tokens and cookies by *** in output and files",
+    ),
+    option(
+        "once",
+        Setter::Switch(|it| it.once = true),
+        "Send one request and print everything about it and its response",
+    )
+    .long_help(
+        "Send one request and print everything about it and its response.\n\nTLS and times are \
+         printed as well, with --json as JSON. The exit code is 7 if the status is 400 or more.",
+    )
+    .conflicts(&["output", "hgrm", "hlog", "tui"])
+    .elsewhere("a sweep makes runs"),
+    option(
+        "quiet",
+        Setter::Switch(|it| it.quiet = true),
+        "Print no notes, warnings or progress on stderr",
+    )
+    .short('q')
+    .elsewhere(OF_SWEEP),
+    option(
+        "tui",
+        Setter::Switch(|it| it.tui = true),
+        "Show the run full-screen while it is in progress; q stops it and prints the report",
+    )
+    .elsewhere(OF_SWEEP),
+];
+
+/// The options of a report and live outputs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReportArgs {
+    pub(super) given: GivenOptions<ReportValues>,
+    pub(super) outputs: OutputsArgs,
+}
+
+impl Args for ReportArgs {
+    fn augment_args(command: Command) -> Command {
+        OutputsArgs::augment_args(with_options(command, OPTIONS))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ReportArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            given: given(OPTIONS.iter(), matches),
+            outputs: OutputsArgs::from_arg_matches(matches)?,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// A tool whose report format can be printed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Style {
     #[default]
     Wrk,
     Wrk2,
     Cmm,
+}
+
+impl Style {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "wrk" => Some(Self::Wrk),
+            "wrk2" => Some(Self::Wrk2),
+            "cmm" => Some(Self::Cmm),
+            _ => None,
+        }
+    }
 }
 
 impl From<Style> for Format {
@@ -166,6 +335,15 @@ pub(super) struct Traits {
     pub(super) is_open: bool,
     /// It uses an option that only wrk-cmm has.
     pub(super) has_options_of_cmm: bool,
+}
+
+impl Traits {
+    pub(super) fn of(options: &GivenOptions) -> Self {
+        Self {
+            is_open: options.has_rate(),
+            has_options_of_cmm: options.has("delay-stats") || options.has("bind-ip"),
+        }
+    }
 }
 
 impl OutputOptions {
@@ -247,13 +425,27 @@ impl ReportArgs {
     /// The report style. Only wrk-cmm prints phases; only wrk2 prints uncorrected latency and has
     /// a rate.
     pub(super) fn style(&self, dialect: Dialect, run: Traits) -> Style {
-        let by_options = match (self.breakout, run.is_open || self.uncorrected) {
+        let has = |option| self.given.has(option);
+        let by_options = match (has("breakout"), run.is_open || has("u_latency")) {
             (true, _) => Style::Cmm,
             (false, true) => Style::Wrk2,
             (false, false) if run.has_options_of_cmm => Style::Cmm,
             (false, false) => Style::Wrk,
         };
-        self.style.or_else(|| dialect.style()).unwrap_or(by_options)
+        let given = self.given.path("style").and_then(Path::to_str);
+        let given = given.and_then(Style::named);
+        given.or_else(|| dialect.style()).unwrap_or(by_options)
+    }
+
+    /// What the options say.
+    ///
+    /// # Errors
+    /// When two of them contradict each other.
+    pub(super) fn values(&self) -> Result<ReportValues, Refusal> {
+        let mut values = ReportValues::default();
+        let applied = self.given.apply(&mut values);
+        applied.map_err(|error| Refusal(error.to_string()))?;
+        Ok(values)
     }
 
     /// # Errors
@@ -264,31 +456,33 @@ impl ReportArgs {
         dialect: Dialect,
         run: Traits,
     ) -> Result<OutputOptions, Refusal> {
+        let style = self.style(dialect, run);
+        let values = self.values()?;
         let options = OutputOptions {
-            style: self.style(dialect, run),
+            style,
             text: TextOptions {
-                latency: self.latency || self.uncorrected || self.percentiles.is_some(),
-                uncorrected: self.uncorrected,
-                breakout: self.breakout,
-                by_name: self.by_name,
-                percentiles: self.percentiles.map(|Percentiles(list)| list),
-                wrk_correction: self.wrk_correction,
+                latency: values.latency || values.uncorrected || values.percentiles.is_some(),
+                uncorrected: values.uncorrected,
+                breakout: values.breakout,
+                by_name: values.by_name,
+                percentiles: values.percentiles,
+                wrk_correction: values.wrk_correction,
                 // An explicit style prints that tool's table even without data.
-                plain_if_empty: dialect == Dialect::Native && self.style.is_none(),
+                plain_if_empty: dialect == Dialect::Native && values.style.is_none(),
             },
-            report: self.output.map(ReportFile::of_output).transpose()?,
-            json: self.json.map(JsonTarget::of).transpose()?,
-            labels: self.label.into_iter().collect(),
-            hgrm: self.hgrm,
-            hlog: self.hlog,
-            fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
-            strict: self.strict,
-            keep_secrets: self.keep_secrets,
-            once: self.once,
-            quiet: self.quiet,
+            report: values.output.map(ReportFile::of_output).transpose()?,
+            json: values.json.map(JsonTarget::of).transpose()?,
+            labels: values.labels,
+            hgrm: values.hgrm,
+            hlog: values.hlog,
+            fail_if: values.fail_if,
+            strict: values.strict,
+            keep_secrets: values.keep_secrets,
+            once: values.once,
+            quiet: values.quiet,
             // The emulated tools print nothing during the run.
-            live: !self.quiet && dialect == Dialect::Native,
-            tui: self.tui,
+            live: !values.quiet && dialect == Dialect::Native,
+            tui: values.tui,
             outputs: self.outputs,
         };
         let files: Vec<_> = options.files().collect();

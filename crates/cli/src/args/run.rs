@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, Parser};
 use plan::secrets::hide_secrets;
-use plan::{GivenOptions, Heading, OptionError, ProfiledServer, RunPlan, Target};
+use plan::{GivenOptions, OptionError, ProfiledServer, RunPlan, Target};
 use runner::{Invocation, Variables};
 
 use super::fleet::{FleetArgs, FleetRequest, FleetSource};
 use super::plan_options::PlanOptionArgs;
-use super::report::{ReportArgs, Traits};
+use super::report::{ReportArgs, ReportValues, Traits};
 use super::url::{self, GivenUrl};
 use super::{Dialect, OutputOptions, Refusal, Style};
 
@@ -34,10 +34,6 @@ pub(crate) struct RunArgs {
     script_arguments: Vec<String>,
     #[command(flatten)]
     options: PlanOptionArgs,
-    /// Write every socket sample to a file, one JSON object per line; needs --sockets
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true,
-          help_heading = Heading::Telemetry.name())]
-    samples: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
@@ -113,15 +109,8 @@ impl RunArgs {
 
     /// The emulated tool. With a link named `wrk`, the options decide which of the three it is.
     pub(super) fn tool(&self, dialect: Dialect) -> Option<Style> {
-        (dialect != Dialect::Native).then(|| self.report.style(dialect, self.traits()))
-    }
-
-    fn traits(&self) -> Traits {
-        let options = &self.options.0;
-        Traits {
-            is_open: options.has_rate(),
-            has_options_of_cmm: options.has("delay-stats") || options.has("bind-ip"),
-        }
+        let traits = Traits::of(&self.options.0);
+        (dialect != Dialect::Native).then(|| self.report.style(dialect, traits))
     }
 
     /// Whether a run is asked for, by a command that needs a log, and none is given.
@@ -147,10 +136,45 @@ impl RunArgs {
         &mut self.options.0
     }
 
+    /// Adds the options of a file, which those of the command line override.
+    pub(super) fn add_below(
+        mut self,
+        options: GivenOptions,
+        report: GivenOptions<ReportValues>,
+    ) -> Self {
+        self.options.0.add_below(options);
+        self.report.given.add_below(report);
+        self
+    }
+
+    /// Converts the arguments to a run; `None` without a URL.
+    pub(crate) fn into_request(self, dialect: Dialect) -> Result<Option<RunRequest>, Refusal> {
+        let version = self.version_mode(dialect) != VersionMode::None;
+        let described = DescribedRun {
+            url: self.url,
+            script_arguments: self.script_arguments,
+            options: self.options.0,
+            report: self.report,
+        };
+        let request = described.into_request(dialect, Some(self.fleet))?;
+        Ok(request.map(|request| RunRequest { version, ..request }))
+    }
+}
+
+/// A run as a command line or an experiment file describes it, with the values as typed.
+#[derive(Debug, Default)]
+pub(super) struct DescribedRun {
+    pub(super) url: Option<GivenUrl>,
+    pub(super) script_arguments: Vec<String>,
+    pub(super) options: GivenOptions,
+    pub(super) report: ReportArgs,
+}
+
+impl DescribedRun {
     /// Rejects a second URL, which would be ignored silently, unless a script receives it.
     fn check_arguments(&self) -> Result<(), Refusal> {
         let second = self.script_arguments.iter().find(|text| is_url(text));
-        match second.filter(|_| !self.options.0.has("script")) {
+        match second.filter(|_| !self.options.has("script")) {
             Some(url) => Err(Refusal(format!(
                 "{:?}: a second URL (expected one; arguments after it need a script, -s)",
                 hide_secrets(url)
@@ -159,13 +183,17 @@ impl RunArgs {
         }
     }
 
-    /// Converts the arguments to a run; `None` without a URL.
-    pub(crate) fn into_request(self, dialect: Dialect) -> Result<Option<RunRequest>, Refusal> {
-        let (tool, traits) = (self.tool(dialect), self.traits());
-        let version = self.version_mode(dialect) != VersionMode::None;
+    /// The run; `None` without a URL.
+    pub(super) fn into_request(
+        self,
+        dialect: Dialect,
+        fleet: Option<FleetArgs>,
+    ) -> Result<Option<RunRequest>, Refusal> {
+        let traits = Traits::of(&self.options);
+        let tool = (dialect != Dialect::Native).then(|| self.report.style(dialect, traits));
         self.check_arguments()?;
         let own_hosts = self.url.is_none();
-        let options = self.options.0;
+        let options = self.options;
         let given = match (self.url, options.path("request-file")) {
             (Some(url), _) => url,
             (None, Some(file)) => first_target(file)?.into(),
@@ -176,7 +204,7 @@ impl RunArgs {
             return Err(Refusal(problem));
         }
         let GivenUrl { target, note, .. } = given;
-        let samples = self.samples;
+        let samples = self.report.values()?.samples;
         if let Some(path) = samples.as_ref().filter(|_| !options.has("sockets")) {
             return Err(Refusal(format!(
                 "--samples {path:?}: needs sockets to be sampled (--sockets)"
@@ -197,7 +225,10 @@ impl RunArgs {
         }
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
         let report = self.report.into_options(dialect, traits)?;
-        let fleet = self.fleet.into_request()?;
+        let fleet = match fleet {
+            Some(fleet) => fleet.into_request()?,
+            None => None,
+        };
         if fleet.is_some() && samples.is_some() {
             return Err(Refusal(
                 "--samples: a fleet does not send its samples; the result has their summary"
@@ -224,7 +255,7 @@ impl RunArgs {
             draws_seed: options.draws_seed(&plan),
             plan,
             tool,
-            version,
+            version: false,
             command_line: None,
             shown_file: None,
             note,
