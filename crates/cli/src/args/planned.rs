@@ -1,126 +1,155 @@
-//! A run described by an experiment file instead of a command line.
-//!
-//! The options in the file become arguments and go through the same parser, so that every option of
-//! a run works there, with the same messages.
+//! Options that a file sets: those of an experiment's runs, and those of `wrkbench run FILE.toml`.
 
 use std::ffi::OsString;
 
-use clap::CommandFactory;
+use clap::error::ErrorKind;
+use clap::{Args as _, Command, CommandFactory as _};
 use experiment::{LoadOption, LoadOptions, OptionValue};
-use plan::find_option;
+use plan::{GivenOptions, OptionSpec, RunPlan, Settable};
 
-use super::run::RunArgs;
-use super::{Dialect, Refusal, Request, RunRequest};
+use super::campaign::CampaignArgs;
+use super::plan_options::check_value;
+use super::report::{OF_SWEEP, ReportArgs, ReportValues};
+use super::run::{DescribedRun, RunArgs};
+use super::{
+    Dialect, Refusal, RunRequest, declaration, foreign, match_arguments, request_files, url,
+    with_common_settings,
+};
 
-/// The sweep connects to the fleet, for all of its runs.
-const FLEET: &str = "it is an option of wrkbench sweep";
-
-/// Options that are not part of a plan and that an experiment cannot set, each with the reason.
-const REFUSED: [(&str, &str); 29] = [
-    ("output", "a sweep writes one report of all runs"),
-    ("json", "a sweep saves every run itself"),
-    ("hgrm", "a sweep saves every run itself"),
-    ("hlog", "a sweep saves every run itself"),
-    ("samples", "a sweep saves the samples next to each run"),
-    ("style", "a sweep prints tables"),
-    ("version", "it is not a load option"),
-    ("help", "it is not a load option"),
-    ("quiet", "it is an option of wrkbench sweep"),
-    ("once", "a sweep makes runs"),
-    ("tui", "it is an option of wrkbench sweep"),
-    ("stream", "it is an option of wrkbench sweep"),
-    ("prometheus", "it is an option of wrkbench sweep"),
-    ("otlp", "it is an option of wrkbench sweep"),
-    ("fleet", FLEET),
-    ("fleet-name", FLEET),
-    ("fleet-key", FLEET),
-    ("agents", FLEET),
-    ("agents-per-place", FLEET),
-    ("local", FLEET),
-    ("on-lost", FLEET),
-    ("only-place", FLEET),
-    ("at", FLEET),
-    ("nats-seed", FLEET),
-    ("nats-creds", FLEET),
-    ("nats-ca", FLEET),
-    ("nats-cert", FLEET),
-    ("nats-key", FLEET),
-    (
-        "fail-if",
-        "leaving out runs by their outcome would bias the comparison",
-    ),
-];
+/// The options of a file, by what they set.
+#[derive(Debug, Default)]
+pub(super) struct FileOptions {
+    pub(super) plan: GivenOptions,
+    pub(super) report: GivenOptions<ReportValues>,
+}
 
 /// Why an experiment cannot set this option; `None` if it can.
 pub(super) fn refusal(name: &str) -> Option<&'static str> {
-    let of_plan = find_option(name).and_then(|spec| spec.elsewhere);
-    let mut refused = REFUSED.iter().filter(|(refused, _)| *refused == name);
-    of_plan.or_else(|| Some(refused.next()?.1))
+    let of_plan = RunPlan::find_option(name).map(|spec| spec.elsewhere);
+    let of_report = || ReportValues::find_option(name).map(|spec| spec.elsewhere);
+    of_plan.or_else(of_report).unwrap_or_else(|| {
+        let command = CampaignArgs::augment_args(Command::new("sweep"));
+        let mut options = command.get_arguments();
+        match name {
+            "help" | "version" => Some("it is not a load option"),
+            _ if options.any(|arg| arg.get_long() == Some(name)) => Some(OF_SWEEP),
+            _ => None,
+        }
+    })
 }
 
-/// The run described by these options.
+/// The run described by these options of an experiment.
 ///
 /// # Errors
 /// The same one-line messages as on the command line.
 pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest, Refusal> {
-    let mut command = RunArgs::command();
-    // Adds --help to the arguments.
-    command.build();
-    for LoadOption { name, value, .. } in options.iter() {
+    let mut of_file = FileOptions::default();
+    for option in options.iter() {
+        let name = option.name.as_str();
         if let Some(reason) = refusal(name) {
             return Err(Refusal(format!(
                 "--{name}: not allowed in an experiment: {reason}"
             )));
         }
-        check(name, value, &command)?;
+        if !of_file.add(option)? {
+            return Err(unknown(name));
+        }
     }
-    let arguments = options.command_line(url).into_iter().map(OsString::from);
-    match super::parse_run(Dialect::Native, arguments.collect())? {
-        Request::Run(request) => Ok(*request),
-        // Unreachable: there is a URL, and help is rejected above.
-        _ => Err(Refusal("the options do not describe a run".to_owned())),
+    let described = DescribedRun {
+        url: Some(url::parse(url).map_err(Refusal)?),
+        script_arguments: options.script_arguments().to_vec(),
+        options: of_file.plan,
+        report: ReportArgs {
+            given: of_file.report,
+            ..ReportArgs::default()
+        },
+    };
+    let request = described.into_request(Dialect::Native, None)?;
+    // Unreachable: there is a URL.
+    request.ok_or_else(|| Refusal("the options do not describe a run".to_owned()))
+}
+
+impl FileOptions {
+    /// Adds an option, whose value is checked. Returns whether it is one of a plan or a report, or
+    /// the arguments of a script, which are no option.
+    pub(super) fn add(&mut self, option: &LoadOption) -> Result<bool, Refusal> {
+        let name = option.name.as_str();
+        if name == "script-arguments" {
+            return Ok(true);
+        }
+        if let Some(spec) = named::<RunPlan>(name) {
+            return add(&mut self.plan, spec, option).map(|()| true);
+        }
+        match named::<ReportValues>(name) {
+            Some(spec) => add(&mut self.report, spec, option).map(|()| true),
+            None => Ok(false),
+        }
     }
 }
 
-/// Rejects what the parser would misinterpret. `command` has all options of a run.
-pub(super) fn check(
-    name: &str,
-    value: &OptionValue,
-    command: &clap::Command,
+/// The row with this name. A beginning of a name that the command line takes is no name in a file,
+/// which should be readable by others.
+fn named<T: Settable>(name: &str) -> Option<&'static OptionSpec<T>> {
+    let is_alias = |spec: &&OptionSpec<T>| {
+        let mut aliases = spec.aliases.iter().chain(spec.visible_aliases);
+        !spec.long.starts_with(name) && aliases.any(|alias| *alias == name)
+    };
+    T::find_option(name).or_else(|| T::option_table().iter().find(is_alias))
+}
+
+fn add<T: Settable>(
+    given: &mut GivenOptions<T>,
+    spec: &'static OptionSpec<T>,
+    LoadOption { name, value, .. }: &LoadOption,
 ) -> Result<(), Refusal> {
-    let names = |arg: &clap::Arg| -> Vec<String> {
-        let long = arg.get_long().unwrap_or_default();
-        // Some beginnings of names are aliases, for the command line.
-        let aliases = arg.get_all_aliases().unwrap_or_default().into_iter();
-        let aliases = aliases.filter(|alias| !long.starts_with(alias));
-        let names = arg.get_long().into_iter().chain(aliases);
-        names.map(str::to_owned).collect()
-    };
-    let Some(arg) = command
-        .get_arguments()
-        .find(|arg| names(arg).iter().any(|known| known == name))
-    else {
-        // Abbreviations are rejected: an experiment file should be readable by others.
-        let meant = command.get_arguments().flat_map(names);
-        return match meant.into_iter().find(|known| known.starts_with(name)) {
-            Some(meant) => Err(Refusal(format!(
-                "--{name}: unknown option (did you mean --{meant}?)"
-            ))),
-            // The parser reports it.
-            None => Ok(()),
-        };
-    };
-    match value {
+    let refuse = |problem: String| Err(Refusal(format!("--{name}: {problem}")));
+    let takes_value = spec.setter.as_ref().is_some_and(|it| it.takes_value());
+    let texts = match value {
+        OptionValue::Flag(given) if takes_value => {
+            return refuse(format!("needs a value, but is {given}"));
+        }
+        OptionValue::Flag(false) => return Ok(()),
+        OptionValue::Flag(true) => Vec::new(),
+        OptionValue::Text(text) if !takes_value => {
+            return refuse(format!("takes no value, but got {text:?}"));
+        }
         // Its folder would be another one than that of other files.
-        OptionValue::Text(file) if name == "requests" && super::request_files::is_file(file) => {
-            Err(Refusal(format!(
-                "--requests: {file:?} is not a number (a file is set by request-file)"
-            )))
+        OptionValue::Text(file) if spec.long == "requests" && request_files::is_file(file) => {
+            return refuse(format!(
+                "{file:?} is not a number (a file is set by request-file)"
+            ));
         }
-        OptionValue::Flag(given) if arg.get_action().takes_values() => {
-            Err(Refusal(format!("--{name}: needs a value, but is {given}")))
+        OptionValue::Text(text) => vec![text.clone()],
+        OptionValue::List(list) => list.clone(),
+    };
+    for text in &texts {
+        if let Err(problem) = check_value(spec, text.as_ref()) {
+            return match foreign::advice_on_value(&format!("--{name}"), text) {
+                Some(advice) => refuse(format!("{problem} ({advice})")),
+                None => refuse(problem),
+            };
         }
-        _ => Ok(()),
+    }
+    given.add(spec, texts.into_iter().map(OsString::from).collect());
+    Ok(())
+}
+
+/// The message about an option that does not exist.
+pub(super) fn unknown(name: &str) -> Refusal {
+    let command = with_common_settings(RunArgs::command());
+    let mut known = command.get_arguments().filter_map(clap::Arg::get_long);
+    if let Some(meant) = known.find(|known| known.starts_with(name)) {
+        return Refusal(format!(
+            "--{name}: unknown option (did you mean --{meant}?)"
+        ));
+    }
+    let typed = vec![OsString::from(format!("--{name}"))];
+    match match_arguments(command.clone(), Dialect::Native, typed) {
+        Err(error) if error.kind() == ErrorKind::UnknownArgument => {
+            Refusal::of_clap(&error, &declaration())
+        }
+        // It is an abbreviation.
+        _ => Refusal(format!("--{name}: unknown option (--help lists all)")),
     }
 }
 
@@ -130,7 +159,9 @@ mod tests {
     use std::time::Duration;
 
     use experiment::Spec;
+    use plan::Setter;
 
+    use super::super::Request;
     use super::*;
 
     const URL: &str = "http://h:1/p";
@@ -159,6 +190,108 @@ mod tests {
         assert_eq!(plan.request.headers.len(), 2);
         assert_eq!(plan.request.script_args, ["--x", "y"]);
         assert_eq!(plan.target.url, URL);
+    }
+
+    /// A value of an option that takes one.
+    fn example<T: Settable>(spec: &OptionSpec<T>) -> &'static str {
+        match spec.long {
+            "connection-stages" | "stages" => "1:1s",
+            "rate" | "speed" | "requests" => "3",
+            "bind-ip" => "10.0.0.1",
+            "header" | "proxy-header" => "A: b",
+            "user" | "proxy-user" => "u:p",
+            "alpn" => "h2",
+            "call" => "a.B/C",
+            "proxy" => "p:1",
+            "good" => "latency<1s",
+            "traceparent" => "1/100",
+            "arrivals" => "gamma:0.5",
+            "percentiles" => "50,99.9",
+            "label" => "branch=main",
+            _ => match spec.setter {
+                Some(Setter::Count(_) | Setter::CountU32(_)) => "30",
+                Some(Setter::Time(_)) => "3s",
+                _ => spec.choices.last().unwrap_or(&"text"),
+            },
+        }
+    }
+
+    /// The same options in a file and on the command line.
+    fn both_ways(options: &[(&str, Option<&str>)]) -> [Result<RunRequest, String>; 2] {
+        let keys = options.iter().map(|(name, value)| match value {
+            Some(value) => format!("{} = '{value}'\n", name.replace('-', "_")),
+            None => format!("{} = true\n", name.replace('-', "_")),
+        });
+        let words = options.iter().map(|(name, value)| match value {
+            Some(value) => format!("--{name}={value}"),
+            None => format!("--{name}"),
+        });
+        let mut arguments: Vec<OsString> = words.map(OsString::from).collect();
+        arguments.push(URL.into());
+        let typed = match super::super::parse(Dialect::Native, arguments) {
+            Ok(Request::Run(request)) => Ok(*request),
+            Ok(other) => panic!("{other:?}"),
+            Err(Refusal(reason)) => Err(reason),
+        };
+        [run(&keys.collect::<String>()), typed]
+    }
+
+    #[test]
+    fn each_option_means_in_a_file_what_it_means_on_the_command_line() {
+        fn check<T: Settable>() {
+            let options = T::option_table().iter();
+            let can_be_set = |spec: &&OptionSpec<T>| {
+                // Experiments have an order and a seed of their own.
+                let is_of_trials = ["order", "seed"].contains(&spec.long);
+                spec.setter.is_some() && spec.elsewhere.is_none() && !is_of_trials
+            };
+            for spec in options.filter(can_be_set) {
+                let takes_value = spec.setter.as_ref().is_some_and(|it| it.takes_value());
+                let own = (spec.long, takes_value.then(|| example(spec)));
+                let needed: &[(&str, Option<&str>)] = match (spec.long, spec.requires) {
+                    ("arrivals", _) => &[("rate", Some("3"))],
+                    ("speed", _) | (_, Some("replay")) => &[("replay", Some("text"))],
+                    (_, Some("grpc")) => &[("grpc", None)],
+                    (_, Some("proto")) => &[("grpc", None), ("proto", Some("text"))],
+                    (_, Some("events")) => &[("events", Some("sse"))],
+                    (_, Some("proxy")) => &[("proxy", Some("p:1"))],
+                    (_, Some("traceparent")) => &[("traceparent", Some("1/100"))],
+                    _ => &[],
+                };
+                let [in_file, typed] = both_ways(&[needed, &[own]].concat());
+                // Paths in a file are relative to its folder.
+                let in_file = format!("{in_file:?}").replace("./text", "text");
+                assert_eq!(in_file, format!("{typed:?}"), "{}", spec.long);
+            }
+        }
+        check::<RunPlan>();
+        check::<ReportValues>();
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_refused_in_a_file_as_well() {
+        for (load, expected) in [
+            (
+                "connections = 30\nconnection_stages = '1:1s'",
+                "--connection-stages: cannot be used together with --connections",
+            ),
+            ("events_end = 'x'", "--events-end: needs --events"),
+            (
+                "style = 'wrk'",
+                "--style: not allowed in an experiment: a sweep prints",
+            ),
+            (
+                "fleet = 'nats://h'",
+                "--fleet: not allowed in an experiment: it is an option",
+            ),
+            (
+                "io = 'none'",
+                "--io: \"none\" is not a valid value (expected one of auto, ",
+            ),
+        ] {
+            let refusal = run(load).unwrap_err();
+            assert!(refusal.starts_with(expected), "{load}: {refusal}");
+        }
     }
 
     #[test]

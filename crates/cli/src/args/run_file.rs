@@ -5,14 +5,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches};
-use experiment::RunFile;
+use experiment::{OptionValue, RunFile};
 use plan::Target;
 
+use super::planned::{FileOptions, unknown};
 use super::run::RunArgs;
 use super::{
     Dialect, Refusal, Request, conditions, declaration, match_arguments, parse_run, parse_run_with,
+    with_common_settings,
 };
-use super::{help, planned, with_common_settings};
 
 /// The request of a command line whose first argument, or that of `run`, is a file.
 pub(super) fn parse(arguments: &[OsString]) -> Option<Result<Request, Refusal>> {
@@ -30,10 +31,11 @@ pub(super) fn parse(arguments: &[OsString]) -> Option<Result<Request, Refusal>> 
 fn parse_with(file: &Path, arguments: &[OsString]) -> Result<Request, Refusal> {
     let read = RunFile::read(file).map_err(|error| Refusal(error.to_string()))?;
     let on_line = |line: usize, reason| Refusal(format!("{}:{line}: {reason}", file.display()));
-    check(&read).map_err(|Refusal(reason)| match read.options.line_of(&reason) {
-        Some(line) => on_line(line, reason),
-        None => Refusal(format!("{}: {reason}", file.display())),
-    })?;
+    let (of_file, others) =
+        options_of(&read).map_err(|Refusal(reason)| match read.options.line_of(&reason) {
+            Some(line) => on_line(line, reason),
+            None => Refusal(format!("{}: {reason}", file.display())),
+        })?;
     let url = match &read.url {
         Some((url, line)) => {
             Some(Target::parse(url).map_err(|why| on_line(*line, format!("url: {why}")))?)
@@ -47,39 +49,45 @@ fn parse_with(file: &Path, arguments: &[OsString]) -> Result<Request, Refusal> {
         [_, given @ ..] => given.iter().map(text).collect(),
         [] => read.options.script_arguments().to_vec(),
     };
-    let mut all = options_of(&read);
+    let mut all = others;
     all.extend(conditions::each_with_its_option(options.to_vec()));
-    parse_run_with(Dialect::Native, all, |run| run.or(url, script_arguments))
+    parse_run_with(Dialect::Native, all, |run| {
+        run.add_below(of_file.plan, of_file.report)
+            .or(url, script_arguments)
+    })
 }
 
 fn text(argument: &OsString) -> String {
     argument.to_string_lossy().into_owned()
 }
 
-fn options_of(read: &RunFile) -> Vec<OsString> {
-    let options = read.options.arguments();
-    options.into_iter().map(OsString::from).collect()
-}
-
-/// Rejects options that are wrong whatever the command line adds.
-fn check(read: &RunFile) -> Result<(), Refusal> {
-    let mut command = help::with_extent(with_common_settings(RunArgs::command()));
-    // Adds --help to the arguments.
-    command.build();
+/// The options of the file, and those of a fleet and of live outputs as arguments. Rejects what is
+/// wrong whatever the command line adds.
+fn options_of(read: &RunFile) -> Result<(FileOptions, Vec<OsString>), Refusal> {
+    let command = with_common_settings(RunArgs::command());
+    let mut of_file = FileOptions::default();
+    let mut others = Vec::new();
     for option in read.options.iter() {
-        if matches!(option.name.as_str(), "help" | "version") {
-            return Err(Refusal(format!(
-                "--{}: not an option of a run",
-                option.name
-            )));
+        let name = option.name.as_str();
+        if matches!(name, "help" | "version") {
+            return Err(Refusal(format!("--{name}: not an option of a run")));
         }
-        planned::check(&option.name, &option.value, &command)?;
+        if of_file.add(option)? {
+            continue;
+        }
+        let mut known = command.get_arguments();
+        match (known.find(|it| it.get_long() == Some(name)), &option.value) {
+            (None, _) => return Err(unknown(name)),
+            (Some(arg), OptionValue::Flag(given)) if arg.get_action().takes_values() => {
+                return Err(Refusal(format!("--{name}: needs a value, but is {given}")));
+            }
+            _ => others.extend(option.arguments().into_iter().map(OsString::from)),
+        }
     }
-    let command = help::with_extent(with_common_settings(RunArgs::command()));
-    match_arguments(command, Dialect::Native, options_of(read))
+    match_arguments(command, Dialect::Native, others.clone())
         .and_then(|matches| RunArgs::from_arg_matches(&matches))
-        .map(drop)
-        .map_err(|error| Refusal::of_clap(&error, &declaration()))
+        .map_err(|error| Refusal::of_clap(&error, &declaration()))?;
+    Ok((of_file, others))
 }
 
 /// Whether an argument is a file of options: no URL ends like this without a scheme.

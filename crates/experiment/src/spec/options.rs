@@ -23,6 +23,23 @@ pub struct LoadOption {
     pub line: usize,
 }
 
+impl LoadOption {
+    /// The words of a command line that set it.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let Self { name, value, .. } = self;
+        match value {
+            OptionValue::Flag(true) => vec![format!("--{name}")],
+            OptionValue::Flag(false) => Vec::new(),
+            OptionValue::Text(text) => vec![format!("--{name}={text}")],
+            OptionValue::List(list) => {
+                let words = list.iter().map(|text| format!("--{name}={text}"));
+                words.collect()
+            }
+        }
+    }
+}
+
 /// The value of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OptionValue {
@@ -84,19 +101,8 @@ impl LoadOptions {
     /// The command line of these options alone: without a URL, and without the script's arguments.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
-        let mut arguments = Vec::new();
-        for LoadOption { name, value, .. } in &self.0 {
-            match value {
-                OptionValue::Flag(true) => arguments.push(format!("--{name}")),
-                OptionValue::Flag(false) => {}
-                OptionValue::Text(text) => arguments.push(format!("--{name}={text}")),
-                OptionValue::List(_) if name == SCRIPT_ARGUMENTS => {}
-                OptionValue::List(list) => {
-                    arguments.extend(list.iter().map(|text| format!("--{name}={text}")));
-                }
-            }
-        }
-        arguments
+        let options = self.0.iter().filter(|it| it.name != SCRIPT_ARGUMENTS);
+        options.flat_map(LoadOption::arguments).collect()
     }
 
     /// The command line of a run of this URL, without the program's name.
