@@ -1,0 +1,46 @@
+//! The program `wrkbench` as a function of its [`Console`]; `main.rs` calls it.
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "doc comments of options are help texts, in which brackets are plain text"
+)]
+#![warn(missing_docs)]
+
+mod args;
+mod commands;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use args::{Dialect, Refusal};
+
+/// The exit code a shell reports for a program killed by SIGPIPE. Rust ignores the signal, so this
+/// imitates it.
+const EXIT_BROKEN_PIPE: u8 = 141;
+
+/// Does what the arguments say. The first of them is the name under which the program was called.
+pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let dialect = Dialect::of(arguments.next().as_deref());
+    let request = match args::parse(dialect, arguments.collect()) {
+        Ok(request) => request,
+        Err(Refusal(line)) => {
+            commands::tell_error(dialect.program(), line);
+            return ExitCode::FAILURE;
+        }
+    };
+    match commands::perform(request, dialect) {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(EXIT_BROKEN_PIPE),
+        Err(error) => {
+            commands::tell_error(dialect.program(), format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the reader of stdout has exited (`wrkbench ... | head -1`).
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
