@@ -7,12 +7,14 @@
 
 mod args;
 mod commands;
+mod console;
 
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
 use args::{Dialect, Refusal};
+use console::Console;
 
 /// The exit code a shell reports for a program killed by SIGPIPE. Rust ignores the signal, so this
 /// imitates it.
@@ -21,18 +23,21 @@ const EXIT_BROKEN_PIPE: u8 = 141;
 /// Does what the arguments say. The first of them is the name under which the program was called.
 pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let dialect = Dialect::of(arguments.next().as_deref());
+    let console = &Console {
+        program: dialect.program(),
+    };
     let request = match args::parse(dialect, arguments.collect()) {
         Ok(request) => request,
         Err(Refusal(line)) => {
-            commands::tell_error(dialect.program(), line);
+            console.tell_error(line);
             return ExitCode::FAILURE;
         }
     };
-    match commands::perform(request, dialect) {
+    match commands::perform(request, console) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::from(EXIT_BROKEN_PIPE),
         Err(error) => {
-            commands::tell_error(dialect.program(), format_args!("{error:#}"));
+            console.tell_error(format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

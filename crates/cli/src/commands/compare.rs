@@ -12,8 +12,8 @@ use analysis::{Reading, by_common_place, paths_of, unlike_loads, without_files};
 use anyhow::{Context, bail};
 use experiment::{common_judge, common_threshold};
 
-use super::tell;
 use crate::args::{CompareFormat, CompareRequest};
+use crate::console::Console;
 
 /// A regression was found.
 const EXIT_REGRESSION: u8 = 3;
@@ -23,11 +23,11 @@ const EXIT_REGRESSION: u8 = 3;
 /// # Errors
 /// When not all runs can be read, there is nothing to compare, a limit cannot be
 /// evaluated, or stdout cannot be written.
-pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn compare(request: &CompareRequest, console: &Console) -> anyhow::Result<ExitCode> {
     if request.by_name && request.new.is_none() {
         bail!("compare: --by-name needs NEW, the runs to compare with BASE");
     }
-    let mut base = read(&request.base, program)?;
+    let mut base = read(&request.base, console)?;
     if let Some(baseline) = &request.baseline {
         let runs = std::mem::take(&mut base.observations);
         base.observations = match request.new {
@@ -37,7 +37,7 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         .context("compare")?;
     }
     let mut new = match &request.new {
-        Some(path) => Some((name(path), read(path, program)?)),
+        Some(path) => Some((name(path), read(path, console)?)),
         None => None,
     };
     if let Some((_, new)) = new.as_mut().filter(|_| request.baseline.is_some()) {
@@ -51,7 +51,7 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         && let Some(differences) = unlike_loads(&base.observations, &new.observations)
     {
         let line = format!("{base_name} and {new_name}: different loads: {differences}");
-        tell(program, &line);
+        console.tell(&line);
     }
     let both = [Some(&base), new.as_ref().map(|(_, new)| new)];
     let experiments = || {
@@ -89,9 +89,9 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     print(&conclusions, request.format)
         .context("compare: cannot write the comparison to stdout")?;
     for line in repetitions.iter().flatten() {
-        tell(program, line);
+        console.tell(line);
     }
-    judge_changes(&conclusions, &request.limits, program)
+    judge_changes(&conclusions, &request.limits, console)
 }
 
 /// The metrics to compare: those asked for, else those of the experiments; with conditions those of
@@ -133,7 +133,7 @@ fn print(conclusions: &Conclusions, format: CompareFormat) -> io::Result<()> {
 pub(super) fn judge_changes(
     conclusions: &Conclusions,
     limits: &[ChangeLimit],
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let comparisons = &conclusions.comparisons;
     let mut code = ExitCode::SUCCESS;
@@ -143,7 +143,7 @@ pub(super) fn judge_changes(
         let beyond: Vec<&Comparison> = about().filter(|it| limit.is_exceeded(it)).collect();
         for comparison in &beyond {
             let sentence = report::comparison::sentence(comparison);
-            tell(program, format_args!("{limit}: {sentence}"));
+            console.tell(format_args!("{limit}: {sentence}"));
         }
         if !beyond.is_empty() {
             code = ExitCode::from(EXIT_REGRESSION);
@@ -153,7 +153,7 @@ pub(super) fn judge_changes(
         } else if about().any(Comparison::is_generator_saturated) {
             let line = "no regression found, but the load generator was saturated, which can hide \
                         one";
-            tell(program, format_args!("{limit}: {line}"));
+            console.tell(format_args!("{limit}: {line}"));
         }
     }
     match unknown {
@@ -163,10 +163,10 @@ pub(super) fn judge_changes(
 }
 
 /// Reads all runs of one side; see [`paths_of`].
-fn read(argument: &Path, program: &str) -> anyhow::Result<Reading> {
+fn read(argument: &Path, console: &Console) -> anyhow::Result<Reading> {
     let reading = Reading::of_paths(&paths_of(argument)?, &mut io::stdin().lock());
     for line in &reading.notes {
-        tell(program, line);
+        console.tell(line);
     }
     // A conclusion from some of the runs would look like one from all of them.
     match reading.problems.first() {

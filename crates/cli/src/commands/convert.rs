@@ -9,8 +9,9 @@ use plan::{Body, shell};
 
 use super::in_memory::{InMemory, name_of};
 use super::result_file::{self, Readers};
-use super::{print, run, tell};
+use super::{print, run};
 use crate::args::{ConvertRequest, Destination, Refusal, RequestSource, RunRequest, run_of};
+use crate::console::Console;
 
 /// The largest file of a curl command, which is a body or a part of one.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -26,7 +27,7 @@ const MAX_COMMAND_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// When the source cannot be read or converted, the file cannot be written, or the run fails.
-pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn convert(request: ConvertRequest, console: &Console) -> anyhow::Result<ExitCode> {
     let ConvertRequest {
         source,
         destination,
@@ -42,19 +43,19 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
         converted.keep_host(host).map_err(|error| anyhow!(error))?;
     }
     for note in &converted.notes {
-        tell(program, format_args!("note: {note}"));
+        console.tell(format_args!("note: {note}"));
     }
     check_servers(&converted)?;
     if destination == Destination::Run {
         return if !converted.needs_file() {
-            run::run(run_request(&converted, &load, keep_secrets)?, program)
+            run::run(run_request(&converted, &load, keep_secrets)?, console)
         } else {
             let converted = with_absolute_paths(converted);
-            run_several(&converted, &load, &source, keep_secrets, program)
+            run_several(&converted, &load, &source, keep_secrets, console)
         };
     }
     if destination == Destination::Stdout {
-        tell_why_file(&converted, program);
+        tell_why_file(&converted, console);
     }
     let is_file = matches!(destination, Destination::File(_)) || converted.needs_file();
     let written = if is_file {
@@ -63,9 +64,9 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
             Destination::File(path) => path.to_string_lossy(),
             _ => "FILE".into(),
         };
-        file_of_requests(&converted, file.into_owned(), &load, keep_secrets, program)
+        file_of_requests(&converted, file.into_owned(), &load, keep_secrets, console)
     } else {
-        only_command(&converted, &load, keep_secrets, program)?
+        only_command(&converted, &load, keep_secrets, console)?
     };
     if let Destination::File(path) = &destination {
         let readers = Readers::of(keep_secrets);
@@ -73,9 +74,9 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
             file.write_all(written.text.as_bytes())
         })?;
     }
-    tell_secrets(&written.secrets, is_file, program);
+    tell_secrets(&written.secrets, is_file, console);
     if let Some(command) = written.sent_with {
-        tell(program, format_args!("note: send them with: {command}"));
+        console.tell(format_args!("note: send them with: {command}"));
     }
     match destination {
         Destination::File(_) => Ok(ExitCode::SUCCESS),
@@ -84,12 +85,11 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
 }
 
 /// Says why a single request is not written as a command.
-fn tell_why_file(converted: &Conversion, program: &str) {
+fn tell_why_file(converted: &Conversion, console: &Console) {
     if let (Some(name), [_]) = (converted.repeated_header(), converted.requests.as_slice()) {
-        tell(
-            program,
-            format_args!("note: this is a file of requests, since the header {name} is repeated"),
-        );
+        console.tell(format_args!(
+            "note: this is a file of requests, since the header {name} is repeated"
+        ));
     }
 }
 
@@ -107,7 +107,7 @@ fn only_command(
     converted: &Conversion,
     load: &[String],
     keep_secrets: bool,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<Written> {
     let mut secrets = Variables::default();
     let options = if keep_secrets {
@@ -117,7 +117,7 @@ fn only_command(
     };
     let options = options.map_err(|error| anyhow!(error))?;
     Ok(Written {
-        text: command(program, load, &options) + "\n",
+        text: command(console.program, load, &options) + "\n",
         secrets,
         sent_with: None,
     })
@@ -129,7 +129,7 @@ fn file_of_requests(
     file: String,
     load: &[String],
     keep_secrets: bool,
-    program: &str,
+    console: &Console,
 ) -> Written {
     let mut secrets = Variables::default();
     let (text, options) = if keep_secrets {
@@ -144,7 +144,7 @@ fn file_of_requests(
     Written {
         text,
         secrets,
-        sent_with: Some(command(program, &words, &options)),
+        sent_with: Some(command(console.program, &words, &options)),
     }
 }
 
@@ -161,21 +161,19 @@ fn command(program: &str, words: &[String], options: &str) -> String {
 }
 
 /// Says which variables stand for secrets.
-pub(super) fn tell_secrets(secrets: &Variables, is_file: bool, program: &str) {
+pub(super) fn tell_secrets(secrets: &Variables, is_file: bool, console: &Console) {
     if let Some(list) = secrets.list() {
         let what = if is_file {
             "environment variables, which stand for secrets in the file"
         } else {
             "variables of the shell, which stand for secrets in the command"
         };
-        tell(
-            program,
-            format_args!("note: set these {what}: {list} (--keep-secrets keeps the secrets)"),
-        );
+        console.tell(format_args!(
+            "note: set these {what}: {list} (--keep-secrets keeps the secrets)"
+        ));
     }
     if secrets.hidden_bodies() > 0 {
-        tell(
-            program,
+        console.tell(
             "note: secrets in a body that is not text are replaced by ***, which no run sends; \
              --keep-secrets keeps them",
         );
@@ -238,7 +236,7 @@ fn run_several(
     load: &[String],
     source: &RequestSource,
     keep_secrets: bool,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let name = match source {
         RequestSource::Har { file } => file.to_string_lossy().into_owned(),
@@ -264,7 +262,7 @@ fn run_several(
         .map_err(|error| file.named(error))?;
     request.command_line = Some(command_line);
     request.shown_file = Some(file.name.clone().into());
-    run::run(request, program).map_err(|error| file.named(error))
+    run::run(request, console).map_err(|error| file.named(error))
 }
 
 /// What a result names in place of a file. Secrets are not part of it, since a short one could be

@@ -7,14 +7,15 @@ use origin::{Options, Server};
 use plan::{Target, readable};
 
 use super::terminal::Terminal;
-use super::{report, run, tell};
+use super::{report, run};
 use crate::args::DemoArgs;
+use crate::console::Console;
 
 /// Starts a server in this process, loads it, prints the report and writes the page.
 ///
 /// # Errors
 /// As [`run::run`] and [`report::report`], and when the server does not start.
-pub(super) fn demo(arguments: DemoArgs, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn demo(arguments: DemoArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let page = arguments.page()?;
     let page_request = arguments.report(&page);
     report::check(&page_request)?;
@@ -35,21 +36,18 @@ pub(super) fn demo(arguments: DemoArgs, program: &str) -> anyhow::Result<ExitCod
         readable::time_ns(stall.at_ns),
         readable::time_ns(stall.for_ns),
     );
-    tell(
-        program,
-        format_args!("the server {server_does}, and after {after} it stalls for {length}"),
-    );
-    let outcome = run::run(request, program);
+    console.tell(format_args!(
+        "the server {server_does}, and after {after} it stalls for {length}"
+    ));
+    let outcome = run::run(request, console);
     // The demo does not need the server's own counts.
     let _ = server.stop();
     let code = outcome?;
-    report::report(&page_request, program)?;
-    tell(
-        program,
-        format_args!(
-            "open {} in a browser, then load your own server: {program} {next}",
-            page.display()
-        ),
-    );
+    report::report(&page_request, console)?;
+    console.tell(format_args!(
+        "open {} in a browser, then load your own server: {} {next}",
+        page.display(),
+        console.program
+    ));
     Ok(code)
 }

@@ -18,11 +18,12 @@ use plan::secrets::hide_secrets;
 
 use super::interrupts::Interrupts;
 use super::run::{deliver, tell_after};
-use super::{outputs, print, restore, result_file, tell};
+use super::{outputs, print, restore, result_file};
 use crate::args::{
     AgentArgs, Companion, FleetCommand, FleetRequest, FleetSource, JsonTarget, LinkArgs, LoginArgs,
     OutputOptions,
 };
+use crate::console::Console;
 
 /// The connection to the agents of a run.
 pub(super) enum FleetLink {
@@ -85,7 +86,7 @@ impl FleetLink {
 ///
 /// # Errors
 /// When a file cannot be read, or signals cannot be watched.
-pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn agent(arguments: &AgentArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let machine = runner::environment(&runner::Invocation::default());
     let host = machine.hostname.as_deref().unwrap_or("agent");
     let options = AgentOptions {
@@ -111,7 +112,7 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
     if let Some(address) = &arguments.prometheus {
         followers.push(Box::new(outputs::prometheus(address)?));
     }
-    outputs::tell_notes(&followers, arguments.quiet, program);
+    outputs::tell_notes(&followers, arguments.quiet, console);
     let observers = Observers::new(followers);
     let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     if arguments.until_eof {
@@ -119,12 +120,12 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
     }
     let connection = format!("wrkbench agent {}", options.agent);
     let nats = NatsOptions {
-        listener: Some(link_listener(arguments, &options, program)),
+        listener: Some(link_listener(arguments, &options, console)),
         ..nats(&arguments.nats, &arguments.login, &connection)?
     };
     let bus = Nats::connect(nats, clock())?;
     if arguments.allow_changes {
-        serve_changes(arguments, &options, &bus, &interrupts.stop, program)?;
+        serve_changes(arguments, &options, &bus, &interrupts.stop, console)?;
     } else {
         fleet::serve(options, observers, &bus, &interrupts.stop)?;
     }
@@ -132,24 +133,20 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
 }
 
 /// Tells whether the agent can get orders.
-fn link_listener(arguments: &AgentArgs, options: &AgentOptions, program: &str) -> LinkListener {
-    let (quiet, program) = (arguments.quiet, program.to_owned());
+fn link_listener(arguments: &AgentArgs, options: &AgentOptions, console: &Console) -> LinkListener {
+    let (quiet, console) = (arguments.quiet, console.clone());
     let servers = hide_secrets(&arguments.nats);
     let agent = format!("agent {} at {}", options.agent, options.place);
     let fleet = options.fleet.clone();
     Arc::new(move |news| match news {
         _ if quiet => {}
-        LinkNews::Connected => tell(
-            &program,
-            format_args!("{agent} waits for orders of the fleet {fleet} through {servers}"),
-        ),
-        LinkNews::Disconnected(reason) => tell(
-            &program,
-            format_args!(
-                "{agent} has no connection to {servers}: {reason}; it tries again every {}",
-                time_ns(RECONNECT_DELAY.as_nanos() as u64)
-            ),
-        ),
+        LinkNews::Connected => console.tell(format_args!(
+            "{agent} waits for orders of the fleet {fleet} through {servers}"
+        )),
+        LinkNews::Disconnected(reason) => console.tell(format_args!(
+            "{agent} has no connection to {servers}: {reason}; it tries again every {}",
+            time_ns(RECONNECT_DELAY.as_nanos() as u64)
+        )),
     })
 }
 
@@ -164,12 +161,12 @@ fn serve_changes(
     options: &AgentOptions,
     bus: &dyn Bus,
     stop: &AtomicBool,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<()> {
     let journal = restore::journal_folder(arguments.journal.as_deref(), &restore::quiet_machine())?;
     let mut tell_news = |line: &str| {
         if !arguments.quiet {
-            tell(program, line);
+            console.tell(line);
         }
     };
     let deputy = Companion::HostDeputy.command(&journal);
@@ -210,21 +207,21 @@ fn end_with_stdin(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As for each of its commands.
-pub(super) fn fleet(command: &FleetCommand, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn fleet(command: &FleetCommand, console: &Console) -> anyhow::Result<ExitCode> {
     match command {
         FleetCommand::Status {
             servers,
             link,
             agents,
-        } => status(servers, link, *agents, program),
+        } => status(servers, link, *agents, console),
         FleetCommand::Fetch {
             servers,
             link,
             run,
             json,
-        } => fetch(servers, link, run, json.as_ref(), program),
-        FleetCommand::Stop { servers, link, run } => stop(servers, link, run, program),
-        FleetCommand::Key { file } => key(file.as_deref(), program),
+        } => fetch(servers, link, run, json.as_ref(), console),
+        FleetCommand::Stop { servers, link, run } => stop(servers, link, run, console),
+        FleetCommand::Key { file } => key(file.as_deref(), console),
     }
 }
 
@@ -248,7 +245,7 @@ fn fetch(
     link: &LinkArgs,
     run: &RunId,
     json: Option<&JsonTarget>,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     if let Some(JsonTarget::File(path)) = json {
         result_file::check_destination("--json", path)?;
@@ -267,7 +264,7 @@ fn fetch(
     // No signal is caught.
     let never = AtomicBool::new(false);
     let delivered = deliver(&mut finished, &options, &mut output, &never);
-    let code = tell_after(&mut finished, notes, &options, false, program);
+    let code = tell_after(&mut finished, notes, &options, false, console);
     delivered?;
     Ok(ExitCode::from(code))
 }
@@ -276,7 +273,12 @@ fn fetch(
 ///
 /// # Errors
 /// When there is no connection, or no agent knows the run.
-fn stop(servers: &str, link: &LinkArgs, run: &RunId, program: &str) -> anyhow::Result<ExitCode> {
+fn stop(
+    servers: &str,
+    link: &LinkArgs,
+    run: &RunId,
+    console: &Console,
+) -> anyhow::Result<ExitCode> {
     let coordinator = commander(servers, link, "wrkbench fleet stop")?;
     let StoppedRun {
         stopped,
@@ -292,7 +294,7 @@ fn stop(servers: &str, link: &LinkArgs, run: &RunId, program: &str) -> anyhow::R
     }
     print(text.as_bytes())?;
     for failure in &failures {
-        tell(program, failure);
+        console.tell(failure);
     }
     Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }
@@ -305,7 +307,7 @@ fn status(
     servers: &str,
     link: &LinkArgs,
     wanted: Option<u32>,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let nats = nats(servers, &link.login, "wrkbench fleet status")?;
     let options = FleetOptions {
@@ -327,10 +329,10 @@ fn status(
     let missing = wanted.filter(|wanted| agents.len() < *wanted as usize);
     if let Some(wanted) = missing {
         let there = count(agents.len() as u64);
-        tell(program, format_args!("{there} of {wanted} agents respond"));
+        console.tell(format_args!("{there} of {wanted} agents respond"));
     }
     if let Some(problem) = &problem {
-        tell(program, problem);
+        console.tell(problem);
     }
     Ok(ExitCode::from(u8::from(
         problem.is_some() || missing.is_some(),
@@ -441,7 +443,7 @@ fn runs_of_agents<'a>(present: impl Iterator<Item = &'a Present>) -> String {
 ///
 /// # Errors
 /// When the file cannot be read or written, or is not a key.
-fn key(file: Option<&Path>, program: &str) -> anyhow::Result<ExitCode> {
+fn key(file: Option<&Path>, console: &Console) -> anyhow::Result<ExitCode> {
     let path = key_path(file)?;
     let public = if path.exists() {
         read_key(Some(&path))?.public()
@@ -451,10 +453,7 @@ fn key(file: Option<&Path>, program: &str) -> anyhow::Result<ExitCode> {
             std::fs::create_dir_all(folder).with_context(cannot)?;
         }
         let public = fleet::write_new_key(&path, &mut random()).with_context(cannot)?;
-        tell(
-            program,
-            format_args!("{}: new key; keep it secret", path.display()),
-        );
+        console.tell(format_args!("{}: new key; keep it secret", path.display()));
         public
     };
     print(format!("{public}\n").as_bytes())

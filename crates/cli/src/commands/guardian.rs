@@ -10,7 +10,8 @@ use anyhow::Context;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 
-use super::{restore, tell};
+use super::restore;
+use crate::console::Console;
 
 /// The program name in its messages.
 const PROGRAM: &str = "wrkbench guardian";
@@ -20,7 +21,7 @@ const PROGRAM: &str = "wrkbench guardian";
 ///
 /// # Errors
 /// When nothing could be restored.
-pub(super) fn guard(journal: &Path) -> anyhow::Result<ExitCode> {
+pub(super) fn guard(journal: &Path, console: &Console) -> anyhow::Result<ExitCode> {
     // The handlers only set a flag. Unlike ignored signals, handlers are not inherited by commands.
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2] {
         flag::register(signal, Arc::default()).context("guardian: cannot handle signals")?;
@@ -34,15 +35,18 @@ pub(super) fn guard(journal: &Path) -> anyhow::Result<ExitCode> {
     let Some(report) = report else {
         return Ok(ExitCode::SUCCESS);
     };
-    restore::tell_steps(&report, PROGRAM, true);
+    let console = &Console {
+        program: PROGRAM,
+        ..console.clone()
+    };
+    restore::tell_steps(&report, console, true);
     if report.is_complete() {
-        tell(PROGRAM, "the sweep died; everything is restored");
+        console.tell("the sweep died; everything is restored");
     } else {
         let restore = experiment::restore_command(journal);
-        tell(
-            PROGRAM,
-            format_args!("the sweep died, and some settings were not restored; run `{restore}`"),
-        );
+        console.tell(format_args!(
+            "the sweep died, and some settings were not restored; run `{restore}`"
+        ));
     }
     Ok(ExitCode::from(u8::from(!report.is_complete())))
 }

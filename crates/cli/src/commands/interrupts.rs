@@ -12,11 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::console::Console;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 use signal_hook::{SigId, flag};
-
-use super::tell;
 
 /// The exit code a shell reports for a process killed by a signal.
 const fn exit_code_of(signal: i32) -> i32 {
@@ -173,29 +172,26 @@ pub(super) struct BeforeStart {
 impl BeforeStart {
     /// Watches SIGINT and SIGTERM until [`Self::end`]. Where no thread can be created, they end the
     /// process without a line.
-    pub(super) fn watch(program: &str) -> Self {
+    pub(super) fn watch(console: &Console) -> Self {
         let mut before = Self {
             is_over: Arc::default(),
             signals: Vec::new(),
         };
         for signal in [SIGINT, SIGTERM] {
             // Without this, the signal has its default effect.
-            let _ = before.add(signal, program);
+            let _ = before.add(signal, console);
         }
         before
     }
 
-    fn add(&mut self, signal: i32, program: &str) -> io::Result<()> {
+    fn add(&mut self, signal: i32, console: &Console) -> io::Result<()> {
         let (mut reader, writer) = UnixStream::pair()?;
-        let (is_over, program) = (self.is_over.clone(), program.to_owned());
+        let (is_over, console) = (self.is_over.clone(), console.clone());
         let told = move || {
             // It fails when the signal is no longer watched.
             let has_come = reader.read_exact(&mut [0]).is_ok();
             if has_come && !is_over.load(Ordering::SeqCst) {
-                tell(
-                    &program,
-                    "interrupted before the first request: nothing was measured",
-                );
+                console.tell("interrupted before the first request: nothing was measured");
                 std::process::exit(exit_code_of(signal));
             }
         };

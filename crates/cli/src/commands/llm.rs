@@ -11,8 +11,9 @@ use plan::units;
 
 use super::convert::tell_secrets;
 use super::in_memory::{InMemory, name_of};
-use super::{print, run, tell};
+use super::{print, run};
 use crate::args::{LlmRequest, PromptSource};
+use crate::console::Console;
 
 /// The largest file of prompts: ShareGPT's largest collection has 0.7 GB.
 const MAX_PROMPTS_BYTES: u64 = 1 << 30;
@@ -21,7 +22,7 @@ const MAX_PROMPTS_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// When there are no prompts, when the requests cannot be made, or when the run fails.
-pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn llm(request: LlmRequest, console: &Console) -> anyhow::Result<ExitCode> {
     let LlmRequest {
         run: mut request,
         bodies,
@@ -32,7 +33,7 @@ pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode
     let (quiet, keep_secrets) = (request.report.quiet, request.report.keep_secrets);
     let tell_note = |note: String| {
         if !quiet {
-            tell(program, format_args!("note: {note}"));
+            console.tell(format_args!("note: {note}"));
         }
     };
     if std::mem::take(&mut request.draws_seed) {
@@ -54,11 +55,12 @@ pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode
     if prints {
         tell_note(about);
         if let Some(secrets) = secrets.filter(|_| !quiet) {
-            tell_secrets(&secrets, true, program);
+            tell_secrets(&secrets, true, console);
         }
         let timeout = units::time(request.plan.timeout);
         tell_note(format!(
-            "send them with: {program} --requests FILE --events llm --timeout {timeout} URL"
+            "send them with: {} --requests FILE --events llm --timeout {timeout} URL",
+            console.program
         ));
         return print(made.text.as_bytes());
     }
@@ -69,7 +71,7 @@ pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode
         named.path = file.path().into();
     }
     request.shown_file = Some(Path::new(&file.name).to_owned());
-    run::run(request, program).map_err(|error| file.named(error))
+    run::run(request, console).map_err(|error| file.named(error))
 }
 
 /// Prompts from a file, or made up.

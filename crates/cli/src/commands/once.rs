@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use super::TO_STDOUT;
 use super::result_file::{self, Readers};
 use super::run::invocation;
-use super::{TO_STDOUT, tell};
 use crate::args::{JsonTarget, RunRequest};
+use crate::console::Console;
 
 /// There is no response.
 const EXIT_FAILURE: u8 = 1;
@@ -20,7 +21,7 @@ const EXIT_BAD_STATUS: u8 = 7;
 ///
 /// # Errors
 /// When it cannot be prepared, or stdout cannot be written.
-pub(super) fn once(request: RunRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn once(request: RunRequest, console: &Console) -> anyhow::Result<ExitCode> {
     let options = request.report;
     if let Some(JsonTarget::File(path)) = &options.json {
         result_file::check_destination("--json", path)?;
@@ -50,16 +51,13 @@ pub(super) fn once(request: RunRequest, program: &str) -> anyhow::Result<ExitCod
         })?;
     }
     if let Some(error) = &shown.error {
-        tell(program, error);
+        console.tell(error);
         return Ok(ExitCode::from(EXIT_FAILURE));
     }
     if let Some(location) = shown.redirect_location()
         && !options.quiet
     {
-        tell(
-            program,
-            format_args!("note: a redirect: measure {location}"),
-        );
+        console.tell(format_args!("note: a redirect: measure {location}"));
     }
     Ok(if shown.is_success() {
         ExitCode::SUCCESS

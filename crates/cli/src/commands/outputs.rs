@@ -14,8 +14,8 @@ use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 
 use super::result_file::{self, Opened, Readers};
-use super::tell;
 use crate::args::{OutputsArgs, Refusal, StreamTarget};
+use crate::console::Console;
 
 /// Refuses what cannot work, before anything else is opened or changed. `tui` is whether the screen
 /// is asked for.
@@ -89,20 +89,20 @@ fn unix_ns() -> u64 {
 }
 
 /// Prints what the user should know about them before the start.
-pub(super) fn tell_notes(outputs: &[Box<dyn Output>], is_quiet: bool, program: &str) {
+pub(super) fn tell_notes(outputs: &[Box<dyn Output>], is_quiet: bool, console: &Console) {
     let notes = outputs.iter().filter_map(|output| output.note());
     for note in notes.filter(|_| !is_quiet) {
-        tell(program, format_args!("note: {note}"));
+        console.tell(format_args!("note: {note}"));
     }
 }
 
 /// Closes them, and prints what is waited for and what went wrong.
-pub(super) fn close(mut observers: Observers<'_>, is_quiet: bool, program: &str) {
+pub(super) fn close(mut observers: Observers<'_>, is_quiet: bool, console: &Console) {
     for what in observers.wait_for().iter().filter(|_| !is_quiet) {
-        tell(program, format_args!("note: {what}"));
+        console.tell(format_args!("note: {what}"));
     }
     for problem in observers.close().iter().filter(|_| !is_quiet) {
-        tell(program, format_args!("warning: {problem}"));
+        console.tell(format_args!("warning: {problem}"));
     }
 }
 

@@ -3,10 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::console::Console;
 use analysis::Reading;
 use anyhow::{anyhow, bail};
-
-use super::tell;
 
 /// Reads each path once (`-` is stdin), groups the runs by the wanted parts of their names, and
 /// prints to stderr: notes, problems, how many runs of texts count as repetitions of each other,
@@ -17,7 +16,7 @@ use super::tell;
 pub(super) fn read_all(
     paths: &[PathBuf],
     group_by: Option<&[String]>,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<Reading> {
     let mut reading = Reading::of_paths(paths, &mut io::stdin().lock());
     if let Some(parts) = group_by.filter(|_| !reading.observations.is_empty()) {
@@ -35,7 +34,7 @@ pub(super) fn read_all(
         None
     };
     for line in lines {
-        tell(program, line);
+        console.tell(line);
     }
     match failure {
         Some(failure) => bail!("{failure}"),

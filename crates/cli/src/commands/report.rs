@@ -19,27 +19,28 @@ use results::RunResult;
 
 use super::reading::read_all;
 use super::result_file::{self, Readers};
-use super::{EXIT_CRITERIA, print, samples, tell};
+use super::{EXIT_CRITERIA, print, samples};
 use crate::args::{ChartRequest, ReportPlace, ReportRequest, TrendRequest};
+use crate::console::Console;
 
 /// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
 /// otherwise 2 if a condition holds.
 ///
 /// # Errors
 /// When no run could be read, the format cannot represent it, or it cannot be written.
-pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn report(request: &ReportRequest, console: &Console) -> anyhow::Result<ExitCode> {
     check(request)?;
-    let reading = read_all(&request.paths, None, program)?;
+    let reading = read_all(&request.paths, None, console)?;
     if let Some(path) = &request.output {
         check_not_read("-o", path, &request.paths, &reading.observations)?;
     }
     if let Some(request_of_trend) = &request.trend {
-        return history(request, request_of_trend, &reading, program);
+        return history(request, request_of_trend, &reading, console);
     }
     if let Some(chart) = &request.chart {
-        return picture(request, chart, &reading, program);
+        return picture(request, chart, &reading, console);
     }
-    super::run::tell_reversed(&request.fail_if, Purpose::FailsRun, program);
+    super::run::tell_reversed(&request.fail_if, Purpose::FailsRun, console);
     let conclusions = conclusions_of(&reading);
     let export = Export {
         subject: PageSubject {
@@ -56,7 +57,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
                 output.write_all(&bytes)
             })?;
             let runs = reading.observations.len();
-            tell(program, written(path, runs, bytes.len()));
+            console.tell(written(path, runs, bytes.len()));
         }
         None => {
             print(&bytes)?;
@@ -65,15 +66,12 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     let left_out = export::left_out(&export, request.format);
     if left_out > 0 {
         let (format, runs) = (request.format.name(), reading.observations.len());
-        tell(
-            program,
-            format!(
-                "{format}: {left_out} of {runs} runs left out: they failed, or lack data that the \
+        console.tell(format!(
+            "{format}: {left_out} of {runs} runs left out: they failed, or lack data that the \
                  format needs"
-            ),
-        );
+        ));
     }
-    let is_failed = tell_failures(&export, program);
+    let is_failed = tell_failures(&export, console);
     Ok(match (reading.problems.is_empty(), is_failed) {
         (false, _) => ExitCode::FAILURE,
         (true, true) => ExitCode::from(EXIT_CRITERIA),
@@ -86,7 +84,7 @@ fn picture(
     request: &ReportRequest,
     wanted: &ChartRequest,
     reading: &Reading,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let conclusions = conclusions_of(reading);
     let page = report::page::build(&subject(reading, conclusions.as_ref()));
@@ -110,10 +108,7 @@ fn picture(
                 output.write_all(&bytes)
             })?;
             let size = readable::bytes(bytes.len() as f64);
-            tell(
-                program,
-                format!("{}: {}, {size}", path.display(), chart.title),
-            );
+            console.tell(format!("{}: {}, {size}", path.display(), chart.title));
         }
         None => {
             print(&bytes)?;
@@ -131,7 +126,7 @@ fn history(
     request: &ReportRequest,
     wanted: &TrendRequest,
     reading: &Reading,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let options = TrendOptions {
         by: wanted.by.as_deref(),
@@ -156,10 +151,7 @@ fn history(
         result_file::write("-o", path, Readers::Usual, |output| {
             output.write_all(&bytes)
         })?;
-        tell(
-            program,
-            written(path, reading.observations.len(), bytes.len()),
-        );
+        console.tell(written(path, reading.observations.len(), bytes.len()));
     }
     Ok(if reading.problems.is_empty() {
         ExitCode::SUCCESS
@@ -271,13 +263,13 @@ pub(super) fn check(request: &ReportRequest) -> anyhow::Result<()> {
 }
 
 /// Prints a line for each run and failing condition.
-fn tell_failures(export: &Export<'_>, program: &str) -> bool {
+fn tell_failures(export: &Export<'_>, console: &Console) -> bool {
     let judged = judge_all(export.subject.observations, export.criteria);
     let mut is_failed = false;
     for one in &judged {
         if let Some(failure) = one.failure() {
             let name = export::run_name(one.run);
-            tell(program, format_args!("failed: {name}: {failure}"));
+            console.tell(format_args!("failed: {name}: {failure}"));
             is_failed = true;
         }
     }

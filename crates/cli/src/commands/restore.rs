@@ -11,6 +11,7 @@ use experiment::{HostAccess, Machine, MachineSettings, RestoreReport, restore_co
 use plan::printable;
 
 use crate::args::RestoreArgs;
+use crate::console::Console;
 
 /// The journal folder of root's sweeps: its content survives a reboot (FHS 3.0, 5.8).
 const ROOT_FOLDER: &str = "/var/lib/wrkbench/restore";
@@ -101,11 +102,11 @@ fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints what happened to each resource on stderr, or only the unsettled ones.
-pub(super) fn tell_steps(report: &RestoreReport, program: &str, all: bool) {
+pub(super) fn tell_steps(report: &RestoreReport, console: &Console, all: bool) {
     let shown = |step: &&experiment::RestoreStep| all || !step.outcome.is_settled();
     for step in report.steps.iter().filter(shown) {
-        super::tell(program, step);
-        super::tell_indented(&step.said);
+        console.tell(step);
+        console.tell_indented(&step.said);
     }
 }
 

@@ -26,10 +26,11 @@ use super::result_file::{self, Readers};
 use super::samples::SamplesFile;
 use super::screen::{self, Screen, View};
 use super::terminal::Terminal;
-use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, report as report_command, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, report as report_command, watching};
 use crate::args::{
     FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
 };
+use crate::console::Console;
 
 /// The run failed: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
@@ -45,14 +46,14 @@ const EXIT_PARTIAL: u8 = 6;
 /// # Errors
 /// When the run cannot start or aborts, or when its result cannot be written. Whatever could be
 /// printed and saved has been by then.
-pub(super) fn run(mut request: RunRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<ExitCode> {
     if request.report.once {
-        return once::once(request, program);
+        return once::once(request, console);
     }
     request.report.quiet |= request.tool.is_some() && !links_print_notes();
     let options = &request.report;
-    tell_note(request.note, options, program);
-    let before_start = BeforeStart::watch(program);
+    tell_note(request.note, options, console);
+    let before_start = BeforeStart::watch(console);
     let terminal = options.tui.then(screen::terminal).transpose()?;
     check_destinations(options)?;
     let has_line = options.live && !outputs::are_on_terminal(&options.outputs);
@@ -72,11 +73,11 @@ pub(super) fn run(mut request: RunRequest, program: &str) -> anyhow::Result<Exit
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
     let samples = request.samples.as_deref().map(open_samples).transpose()?;
     let (samples_file, samples) = samples.unzip();
-    let mut observers = open_observers(options, stdout, program)?;
+    let mut observers = open_observers(options, stdout, console)?;
     let is_link = request.tool.is_some();
-    tell_before(&ready, options, (request.version, is_link), program);
+    tell_before(&ready, options, (request.version, is_link), console);
     let note = link.as_ref().and_then(|link| link.note(ready.run_id()));
-    tell_note(note, options, program);
+    tell_note(note, options, console);
     // Not later: after the banner, users expect a report.
     let interrupts = match terminal {
         Some(_) => Interrupts::watch_for_screen(),
@@ -88,7 +89,7 @@ pub(super) fn run(mut request: RunRequest, program: &str) -> anyhow::Result<Exit
     let screen = open_screen(terminal, ready.plan(), &interrupts)?;
     observers.set_display(match (&screen, has_line) {
         (Some(screen), _) => Some(screen.display(ready.plan())),
-        (None, true) => watching::display(ready.plan(), &interrupts.stop, program),
+        (None, true) => watching::display(ready.plan(), &interrupts.stop, console),
         (None, false) => None,
     });
     let mut ended = ready.run(&interrupts.stop, samples, options, &mut observers);
@@ -101,23 +102,23 @@ pub(super) fn run(mut request: RunRequest, program: &str) -> anyhow::Result<Exit
     let (mut finished, notes) = match ended {
         Ok(ended) => ended,
         Err(error) => {
-            outputs::close(observers, options.quiet, program);
+            outputs::close(observers, options.quiet, console);
             return Err(error);
         }
     };
     runner::flush_script_output();
     let delivered = deliver(&mut finished, options, &mut output, &interrupts.stop);
-    let code = tell_after(&mut finished, notes, options, request.version, program);
+    let code = tell_after(&mut finished, notes, options, request.version, console);
     interrupts.end_at_next_signal();
-    outputs::close(observers, options.quiet, program);
+    outputs::close(observers, options.quiet, console);
     delivered?;
     samples_file.as_ref().map_or(Ok(()), SamplesFile::check)?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
 }
 
-fn tell_note(note: Option<String>, options: &OutputOptions, program: &str) {
+fn tell_note(note: Option<String>, options: &OutputOptions, console: &Console) {
     if let Some(note) = note.filter(|_| !options.quiet) {
-        tell(program, format_args!("note: {note}"));
+        console.tell(format_args!("note: {note}"));
     }
 }
 
@@ -159,11 +160,11 @@ fn open_streams(options: &OutputOptions) -> anyhow::Result<Streams> {
 fn open_observers(
     options: &OutputOptions,
     stdout: Option<File>,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<Observers<'static>> {
     let readers = Readers::of(options.keep_secrets);
     let opened = outputs::open(&options.outputs, readers, stdout)?;
-    outputs::tell_notes(&opened, options.quiet, program);
+    outputs::tell_notes(&opened, options.quiet, console);
     Ok(Observers::new(opened))
 }
 
@@ -484,19 +485,19 @@ fn tell_before(
     ready: &Ready<'_>,
     options: &OutputOptions,
     (version, is_link): (bool, bool),
-    program: &str,
+    console: &Console,
 ) {
     // Called through a link, this line is one of the notes.
     if version && !(options.quiet && is_link) {
-        tell(program, ready.backend());
+        console.tell(ready.backend());
     }
     if options.quiet {
         return;
     }
     for note in ready.notes() {
-        tell(program, format_args!("note: {note}"));
+        console.tell(format_args!("note: {note}"));
     }
-    tell_reversed(&options.fail_if, Purpose::FailsRun, program);
+    tell_reversed(&options.fail_if, Purpose::FailsRun, console);
     let plan = ready.plan();
     let what = match (plan.pacing.random_seed(), ready.draws_requests()) {
         (Some(_), false) => "arrivals",
@@ -506,7 +507,7 @@ fn tell_before(
     };
     if let Some(seed) = plan.random_seed() {
         let note = format_args!("note: random {what}; repeat them with --seed {seed}");
-        tell(program, note);
+        console.tell(note);
     }
 }
 
@@ -517,25 +518,25 @@ pub(super) fn tell_after(
     mut notes: Vec<String>,
     options: &OutputOptions,
     version: bool,
-    program: &str,
+    console: &Console,
 ) -> u8 {
     notes.extend(finished.take_notes());
     if let Some(failure) = finished.failure() {
-        tell(program, failure);
+        console.tell(failure);
         return EXIT_FAILURE;
     }
     let result = &finished.result;
     if !options.quiet {
         let format = shown_format(options);
         for message in report::text::messages(result, &notes, format, &options.text) {
-            tell(program, message);
+            console.tell(message);
         }
     }
-    let code = judge(result, options, version, program);
+    let code = judge(result, options, version, console);
     match finished.shortfall() {
         Some(shortfall) => {
             if options.quiet {
-                tell(program, shortfall);
+                console.tell(shortfall);
             }
             EXIT_FAILURE
         }
@@ -544,10 +545,10 @@ pub(super) fn tell_after(
 }
 
 /// Warns of conditions that are almost certainly meant the other way round.
-pub(super) fn tell_reversed(criteria: &[Criterion], purpose: Purpose, program: &str) {
+pub(super) fn tell_reversed(criteria: &[Criterion], purpose: Purpose, console: &Console) {
     let warnings = criteria.iter().filter_map(|it| it.other_way_round(purpose));
     for warning in warnings {
-        tell(program, format_args!("warning: {warning}"));
+        console.tell(format_args!("warning: {warning}"));
     }
 }
 
@@ -570,7 +571,7 @@ fn percentiles_asked(options: &OutputOptions) -> Vec<f64> {
 /// Prints whether the load generator was disturbed or saturated and which conditions hold, one per
 /// line. "OK" is printed only with `--strict` or `-v`; "unknown" also with a rate, which a
 /// saturated generator cannot keep.
-fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &str) -> u8 {
+fn judge(result: &RunResult, options: &OutputOptions, version: bool, console: &Console) -> u8 {
     let verdict = if options.strict {
         judging::verdict(result, &percentiles_asked(options))
     } else {
@@ -586,16 +587,16 @@ fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &s
     };
     if is_refused || is_told && !options.quiet {
         for line in verdict_lines(&verdict) {
-            tell(program, format_args!("{word}: {line}"));
+            console.tell(format_args!("{word}: {line}"));
         }
     }
     let failures = conditions_that_hold(result, options);
     for failure in &failures {
-        tell(program, format_args!("failed: {failure}"));
+        console.tell(format_args!("failed: {failure}"));
     }
     let passed = options.fail_if.iter().filter_map(|it| it.success(result));
     for success in passed.filter(|_| !options.quiet) {
-        tell(program, format_args!("passed: {success}"));
+        console.tell(format_args!("passed: {success}"));
     }
     match (result.is_partial(), is_refused, failures.is_empty()) {
         // Before the others: their numbers are not those of the plan.

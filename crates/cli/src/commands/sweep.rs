@@ -40,11 +40,12 @@ use super::interrupts::{Interrupts, Second};
 use super::result_file::Readers;
 use super::screen::{self, Screen, View};
 use super::terminal::Terminal;
-use super::{TO_STDOUT, outputs, restore, tell, tell_error};
+use super::{TO_STDOUT, outputs, restore};
 use crate::args::{
     CampaignArgs, CampaignRequest, Companion, ExperimentSource, Refusal, ReportPlace, RunRequest,
     run_of_plan,
 };
+use crate::console::Console;
 use conclusion::ComparisonLimits;
 use fleet::SweepFleet;
 use progress::ProgressReporter;
@@ -71,16 +72,16 @@ struct PreparedSweep {
 ///
 /// # Errors
 /// When nothing was started, or when the sweep was aborted; everything is restored by then.
-pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn sweep(request: &CampaignRequest, console: &Console) -> anyhow::Result<ExitCode> {
     let arguments = &request.arguments;
     let reports = check_places(request)?;
     let line = Terminal::of_stderr().filter(|_| !outputs::are_on_terminal(&arguments.outputs));
     let spec = match spec(request)? {
         Ok(spec) => spec,
-        Err(error) => return Ok(refuse(program, error.to_string().lines())),
+        Err(error) => return Ok(refuse(console, error.to_string().lines())),
     };
     for note in request.notes.iter().filter(|_| !arguments.quiet) {
-        tell(program, format_args!("note: {note}"));
+        console.tell(format_args!("note: {note}"));
     }
     let mut machine = machine();
     let mut others = RemoteHosts::new();
@@ -94,7 +95,7 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
             others = fleet.hosts(&sweep.prepared.spec)?;
         }
         if let Some(refused) =
-            sweep.check(request, &mut machine, &mut others, &mut output, program)?
+            sweep.check(request, &mut machine, &mut others, &mut output, console)?
         {
             return Ok(refused);
         }
@@ -104,24 +105,24 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     }
     let readers = Readers::of(sweep.keeps_secrets());
     let opened = outputs::open(&arguments.outputs, readers, stdout)?;
-    outputs::tell_notes(&opened, arguments.quiet, program);
+    outputs::tell_notes(&opened, arguments.quiet, console);
     let mut observers = Observers::new(opened);
     if remaining > 0 {
         let machines = (&mut machine, &mut others);
         let outcome;
-        (outcome, code) = sweep.begin_and_run(request, machines, &mut observers, line, program)?;
+        (outcome, code) = sweep.begin_and_run(request, machines, &mut observers, line, console)?;
         observers.event(&OutputEvent::ExperimentEnd(&outcome));
         // Ends their sessions.
         others.clear();
         if sweep.prepared.done() == 0 && outcome.finished + outcome.failed == 0 {
-            outputs::close(observers, arguments.quiet, program);
+            outputs::close(observers, arguments.quiet, console);
             return Ok(ExitCode::from(code));
         }
     }
     let limits = sweep.limits(request, reports);
     let folder = sweep.prepared.store.folder();
-    let judged = conclusion::conclude(folder, &limits, &mut output, &mut observers, program);
-    outputs::close(observers, arguments.quiet, program);
+    let judged = conclusion::conclude(folder, &limits, &mut output, &mut observers, console);
+    outputs::close(observers, arguments.quiet, console);
     let judged = judged?;
     // An incomplete sweep has its own exit code.
     let is_complete = code == 0 || code == EXIT_FAILED_TRIALS;
@@ -262,12 +263,12 @@ impl PreparedSweep {
         (machine, others): (&mut Machine, &mut RemoteHosts),
         observers: &mut Observers<'r>,
         line: Option<Terminal>,
-        program: &'r str,
+        console: &'r Console,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
-        let transaction = self.begin_transaction(request, machine, program)?;
+        let transaction = self.begin_transaction(request, machine, console)?;
         let new_folder = self.take_new_folder(request)?;
         let machines = (machine, others);
-        let made = self.run(request, transaction, machines, observers, line, program);
+        let made = self.run(request, transaction, machines, observers, line, console);
         if let (Err(_), Some(folder)) = (&made, new_folder) {
             // Unless it has results.
             let _ = fs::remove_dir(folder);
@@ -281,14 +282,14 @@ impl PreparedSweep {
         &self,
         request: &CampaignRequest,
         machine: &mut Machine,
-        program: &str,
+        console: &Console,
     ) -> anyhow::Result<Transaction> {
         let (arguments, spec) = (&request.arguments, &self.prepared.spec);
         let journal = journal_folder(arguments, machine)?;
         let mut has_waited = false;
         let tell_note = |note: String| {
             if !arguments.quiet {
-                tell(program, format_args!("note: {note}"));
+                console.tell(format_args!("note: {note}"));
             }
         };
         loop {
@@ -357,7 +358,7 @@ impl PreparedSweep {
         machine: &mut Machine,
         others: &mut RemoteHosts,
         output: &mut dyn Write,
-        program: &str,
+        console: &Console,
     ) -> anyhow::Result<Option<ExitCode>> {
         let arguments = &request.arguments;
         let agents = self.fleet.as_ref().map(|fleet| fleet.agents.as_slice());
@@ -382,9 +383,9 @@ impl PreparedSweep {
                 .and_then(|fleet| fleet.left_out.as_ref());
             let notes = self.prepared.remaining.notes.iter().chain(left_out);
             for note in notes.chain(&preflight.notes) {
-                tell(program, format_args!("note: {note}"));
+                console.tell(format_args!("note: {note}"));
             }
-            super::run::tell_reversed(conditions, Purpose::Required, program);
+            super::run::tell_reversed(conditions, Purpose::Required, console);
         }
         let mut problems = preflight.problems;
         let journal = journal_folder(arguments, machine)?;
@@ -394,7 +395,7 @@ impl PreparedSweep {
             Err(error) => problems.push(refusal(&error)),
             Ok(()) => {}
         }
-        Ok((!problems.is_empty()).then(|| refuse(program, problems.iter())))
+        Ok((!problems.is_empty()).then(|| refuse(console, problems.iter())))
     }
 
     /// Runs the remaining trials and reports how it ended. Returns the exit code as well.
@@ -405,7 +406,7 @@ impl PreparedSweep {
         (machine, others): (&mut Machine, &mut RemoteHosts),
         observers: &mut Observers<'r>,
         line: Option<Terminal>,
-        program: &'r str,
+        console: &'r Console,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let (prepared, arguments) = (&self.prepared, &request.arguments);
         let interrupts =
@@ -427,19 +428,19 @@ impl PreparedSweep {
             host.when_lost(stop.clone());
         }
         if !arguments.tui {
-            machine.set_on_wait(progress::waiting(program, stop.clone()));
+            machine.set_on_wait(progress::waiting(console, stop.clone()));
             for host in others.values_mut() {
-                host.set_on_wait(progress::waiting(program, stop.clone()));
+                host.set_on_wait(progress::waiting(console, stop.clone()));
             }
         }
-        let progress = ProgressReporter::new(program, quiet, (line, screen), stop.clone());
+        let progress = ProgressReporter::new(console, quiet, (line, screen), stop.clone());
         observers.set_display(Some(Box::new(progress)));
         observers.event(&OutputEvent::Experiment(&prepared.experiment));
         let machines = (machine, others);
         let outcome = self.make_trials(request, transaction, machines, observers, &interrupts);
         observers.remove_display();
         let resume = resume_command(request, prepared.store.folder());
-        let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
+        let code = report_end(&outcome, arguments, &resume, &journal, console, &interrupts);
         // Nothing is left to be restored.
         interrupts.end_at_next_signal();
         Ok((outcome, code))
@@ -658,9 +659,9 @@ fn refusal(error: &SafetyError) -> String {
 }
 
 /// Prints everything that is wrong, a line each.
-fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
+fn refuse(console: &Console, lines: impl Iterator<Item: Display>) -> ExitCode {
     for line in lines {
-        tell_error(program, line);
+        console.tell_error(line);
     }
     ExitCode::FAILURE
 }
@@ -752,27 +753,24 @@ fn report_end(
     arguments: &CampaignArgs,
     resume: &str,
     journal: &Path,
-    program: &str,
+    console: &Console,
     interrupts: &Interrupts,
 ) -> u8 {
-    let is_restored = tell_restored(outcome, journal, arguments.quiet, program);
+    let is_restored = tell_restored(outcome, journal, arguments.quiet, console);
     if let Some(failure) = &outcome.teardown_failure {
-        tell(program, &failure.reason);
-        super::tell_indented(&failure.said);
+        console.tell(&failure.reason);
+        console.tell_indented(&failure.said);
     }
     if let Some(abort) = &outcome.abort {
-        tell(program, format_args!("sweep aborted: {abort}"));
+        console.tell(format_args!("sweep aborted: {abort}"));
         if let Abort::Setup(failure) = abort {
-            super::tell_indented(&failure.said);
+            console.tell_indented(&failure.said);
         }
     }
     if let Some(time) = arguments.stop_at.filter(|_| outcome.is_out_of_time) {
-        tell(
-            program,
-            format_args!("stopped for {}", time.strftime("%H:%M")),
-        );
+        console.tell(format_args!("stopped for {}", time.strftime("%H:%M")));
     }
-    tell_left(outcome, resume, program);
+    tell_left(outcome, resume, console);
     match interrupts.exit_code() {
         _ if !is_restored || outcome.abort.is_some() => 1,
         Some(code) if outcome.is_interrupted => code,
@@ -787,36 +785,32 @@ fn tell_restored(
     outcome: &ExperimentOutcome,
     journal: &Path,
     is_quiet: bool,
-    program: &str,
+    console: &Console,
 ) -> bool {
     let mut is_complete = outcome.restored.is_complete();
-    restore::tell_steps(&outcome.restored, program, !is_quiet);
+    restore::tell_steps(&outcome.restored, console, !is_quiet);
     for (host, restored) in &outcome.restored_elsewhere {
-        restore::tell_steps(restored, program, !is_quiet);
+        restore::tell_steps(restored, console, !is_quiet);
         if let Some(step) = restored.steps.iter().find(|it| !it.outcome.is_settled()) {
             is_complete = false;
             let restore = &step.command;
-            tell(
-                program,
-                format_args!(
-                    "settings of {host} may not be restored yet; `{restore} --dry-run` there shows \
+            console.tell(format_args!(
+                "settings of {host} may not be restored yet; `{restore} --dry-run` there shows \
                      what is left, `{restore}` restores it"
-                ),
-            );
+            ));
         }
     }
     if !outcome.restored.is_complete() {
         let restore = experiment::restore_command(journal);
-        tell(
-            program,
-            format_args!("some settings were not restored; run `{restore}`"),
-        );
+        console.tell(format_args!(
+            "some settings were not restored; run `{restore}`"
+        ));
     }
     is_complete
 }
 
 /// Says which trials have no result, and how to make them.
-fn tell_left(outcome: &ExperimentOutcome, resume: &str, program: &str) {
+fn tell_left(outcome: &ExperimentOutcome, resume: &str, console: &Console) {
     let failed = u64::from(outcome.failed);
     if outcome.left > 0 {
         let is = if outcome.left == 1 { "is" } else { "are" };
@@ -825,19 +819,15 @@ fn tell_left(outcome: &ExperimentOutcome, resume: &str, program: &str) {
             0 => String::new(),
             failed => format!(", and {failed} failed"),
         };
-        tell(
-            program,
-            format_args!("{left} {is} left{and_failed}; resume with `{resume}`"),
-        );
+        console.tell(format_args!(
+            "{left} {is} left{and_failed}; resume with `{resume}`"
+        ));
     } else if failed > 0 {
         let them = if failed == 1 { "it" } else { "them" };
         let failed = counted(failed, "trial");
-        tell(
-            program,
-            format_args!(
-                "{failed} failed every attempt; excluded from averages. Run {them} again with \
+        console.tell(format_args!(
+            "{failed} failed every attempt; excluded from averages. Run {them} again with \
                  `{resume}`"
-            ),
-        );
+        ));
     }
 }

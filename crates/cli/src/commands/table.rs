@@ -9,21 +9,21 @@ use anyhow::{Context, bail};
 use report::table::Format;
 
 use super::reading::read_all;
-use super::tell;
 use crate::args::{TableLayout, TableRequest};
+use crate::console::Console;
 
 /// Reads everything that can be read and prints the table; exit code 1 if an input could not be
 /// read, has lines that may be results and are not understood, or has no names with `--by-name`.
 ///
 /// # Errors
 /// When no run could be read or has names with `--by-name`, or stdout cannot be written.
-pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn table(request: &TableRequest, console: &Console) -> anyhow::Result<ExitCode> {
     if request.layout == TableLayout::Names {
         let names = report::table::render_names(&mut io::stdout().lock());
         names.context("cannot write the names to stdout")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reading = read_all(&request.paths, request.group_by.as_deref(), program)?;
+    let reading = read_all(&request.paths, request.group_by.as_deref(), console)?;
     let runs = analysis::by_place(reading.observations);
     let table = analysis::table::table(&runs, &request.options).context("--columns")?;
     let unnamed = if request.options.by_name {
@@ -34,10 +34,9 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     print(&table, &runs, request.layout).context("cannot write the table to stdout")?;
     if unnamed > 0 {
         let all = runs.len();
-        tell(
-            program,
-            format_args!("--by-name: in {unnamed} of {all} runs, requests have no names"),
-        );
+        console.tell(format_args!(
+            "--by-name: in {unnamed} of {all} runs, requests have no names"
+        ));
     }
     let is_whole = reading.problems.is_empty() && !reading.has_skipped_lines;
     Ok(if is_whole && unnamed == 0 {

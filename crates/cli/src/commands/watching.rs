@@ -11,8 +11,8 @@ use results::snapshot::{Snapshot, SnapshotInterval};
 use results::{Histogram, Parts};
 use runner::Observer;
 
-use super::tell;
 use super::terminal::{StatusLine, Terminal, is_stderr_free};
+use crate::console::Console;
 
 /// Without a new snapshot for this long, the line is redrawn so that its time advances.
 const REDRAW_AFTER: Duration = Duration::from_millis(1_300);
@@ -23,7 +23,7 @@ const REDRAW_EVERY: Duration = Duration::from_secs(1);
 pub(super) fn display<'a>(
     plan: &RunPlan,
     stop: &Arc<AtomicBool>,
-    program: &'a str,
+    console: &'a Console,
 ) -> Option<Box<dyn Output + 'a>> {
     match Terminal::of_stderr() {
         Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop.clone()))),
@@ -32,7 +32,7 @@ pub(super) fn display<'a>(
             Box::new(LineObserver {
                 lines,
                 plan,
-                program,
+                console,
             }) as Box<dyn Output>
         }),
     }
@@ -124,14 +124,14 @@ impl Output for RunLine {}
 struct LineObserver<'a> {
     lines: line::PlainLines,
     plan: RunPlan,
-    program: &'a str,
+    console: &'a Console,
 }
 
 impl Observer for LineObserver<'_> {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         let line = self.lines.line(&self.plan, snapshot);
         if let Some(line) = line.filter(|_| is_stderr_free()) {
-            tell(self.program, line);
+            self.console.tell(line);
         }
     }
 }

@@ -15,8 +15,9 @@ use outputs::{ComparisonVerdict, Event, Observers};
 use plan::shell::quoted;
 use results::{Metric, SearchEnd, SearchOutcome};
 
-use super::super::{EXIT_CRITERIA, compare, report, tell};
+use super::super::{EXIT_CRITERIA, compare, report};
 use crate::args::ReportPlace;
+use crate::console::Console;
 
 /// Thresholds of the comparison.
 pub(super) struct ComparisonLimits {
@@ -52,20 +53,20 @@ pub(super) fn conclude(
     limits: &ComparisonLimits,
     output: &mut File,
     observers: &mut Observers<'_>,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let reading = Reading::of_path(folder)?;
     for line in reading.notes.iter().chain(&reading.problems) {
-        tell(program, line);
+        console.tell(line);
     }
     if reading.observations.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     let mut output = io::BufWriter::new(output);
     if !reading.searches.is_empty() {
-        return searched(folder, &reading, limits, &mut output, observers, program);
+        return searched(folder, &reading, limits, &mut output, observers, console);
     }
-    compared(folder, &reading, limits, &mut output, observers, program)
+    compared(folder, &reading, limits, &mut output, observers, console)
 }
 
 /// Prints what searches have found, then the comparison of their rates.
@@ -75,14 +76,14 @@ fn searched(
     limits: &ComparisonLimits,
     output: &mut dyn Write,
     observers: &mut Observers<'_>,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     ::report::render_searches(&reading.searches, output).context(UNWRITTEN)?;
     if compare_cells(&reading.observations, &CompareOptions::default()).is_ok() {
         writeln!(output).context(UNWRITTEN)?;
-        return compared(folder, reading, limits, output, observers, program);
+        return compared(folder, reading, limits, output, observers, console);
     }
-    for line in written_reports(folder, limits, program) {
+    for line in written_reports(folder, limits, console) {
         writeln!(output, "{line}").context(UNWRITTEN)?;
     }
     output.flush().context(UNWRITTEN)?;
@@ -92,7 +93,7 @@ fn searched(
         if let Some(least) = limits.least_rate_per_sec {
             let reached = outcome.and_then(|it| it.reaches(least));
             if let Some(miss) = miss(least, reached, outcome) {
-                tell(program, miss);
+                console.tell(miss);
                 is_missed = true;
             }
         }
@@ -132,7 +133,7 @@ fn compared(
     limits: &ComparisonLimits,
     output: &mut dyn Write,
     observers: &mut Observers<'_>,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<ExitCode> {
     let observations = &reading.observations;
     let options = CompareOptions {
@@ -144,13 +145,13 @@ fn compared(
         Ok(conclusions) => conclusions,
         Err(error) => {
             if !matches!(error, CompareError::OneCell) {
-                tell(program, format_args!("no conclusions: {error}"));
+                console.tell(format_args!("no conclusions: {error}"));
             }
             let is_measured = observations.iter().any(|run| run.failure.is_none());
             return if is_measured {
                 ::report::comparison::render_one_cell(observations, output)
                     .context(UNWRITTEN)
-                    .and_then(|()| more(folder, limits, output, program))
+                    .and_then(|()| more(folder, limits, output, console))
                     .map(|()| ExitCode::SUCCESS)
             } else {
                 Ok(ExitCode::SUCCESS)
@@ -159,11 +160,11 @@ fn compared(
     };
     ::report::comparison::render_brief(&conclusions, observations, output).context(UNWRITTEN)?;
     tell_observers(&conclusions, observers);
-    more(folder, limits, output, program)?;
+    more(folder, limits, output, console)?;
     // Whoever lets runs go on until they decide wants a decision.
     let is_refused = |comparison: &Comparison| comparison.outcome == Outcome::Failing;
     match limits.regression.map(ChangeLimit::Worse) {
-        Some(limit) => compare::judge_changes(&conclusions, &[limit], program),
+        Some(limit) => compare::judge_changes(&conclusions, &[limit], console),
         None if options.is_sequential && conclusions.comparisons.iter().any(is_refused) => {
             Ok(ExitCode::from(EXIT_CRITERIA))
         }
@@ -190,7 +191,7 @@ const PAGE: &str = "Page: ";
 
 /// Writes the reports. Returns a line for each of them that says where it is. One that cannot be
 /// written is a warning: the results are there.
-fn written_reports(folder: &Path, limits: &ComparisonLimits, program: &str) -> Vec<String> {
+fn written_reports(folder: &Path, limits: &ComparisonLimits, console: &Console) -> Vec<String> {
     let write = |place: &ReportPlace| {
         let what = match place {
             ReportPlace::File(file) if file.format != ExportFormat::Html => "Report: ",
@@ -200,7 +201,7 @@ fn written_reports(folder: &Path, limits: &ComparisonLimits, program: &str) -> V
             Ok(path) => Some(format!("{what}{}", quoted(&path.to_string_lossy()))),
             Err(error) => {
                 let missing = what.trim_end_matches(": ").to_lowercase();
-                tell(program, format_args!("warning: no {missing}: {error:#}"));
+                console.tell(format_args!("warning: no {missing}: {error:#}"));
                 None
             }
         }
@@ -213,9 +214,9 @@ fn more(
     folder: &Path,
     limits: &ComparisonLimits,
     output: &mut dyn Write,
-    program: &str,
+    console: &Console,
 ) -> anyhow::Result<()> {
-    let mut reports = written_reports(folder, limits, program);
+    let mut reports = written_reports(folder, limits, console);
     let folder = quoted(&folder.to_string_lossy());
     if !reports.iter().any(|line| line.starts_with(PAGE)) {
         reports.push(format!(

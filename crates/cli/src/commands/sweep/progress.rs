@@ -20,14 +20,15 @@ use runner::Observer;
 use super::super::screen::Screen;
 use super::super::terminal::{StatusLine, Terminal};
 use super::super::watching::RunLine;
+use crate::console::Console;
 
 /// Reports, after the first signal, which command is still waited for: commands are not
 /// interrupted.
-pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
+pub(super) fn waiting(console: &Console, stop: Arc<AtomicBool>) -> OnWait {
     /// Shorter waits are not reported.
     const AT_FIRST: Duration = Duration::from_millis(500);
     const AGAIN_AFTER: Duration = Duration::from_secs(10);
-    let program = program.to_owned();
+    let console = console.clone();
     let mut last: Option<Duration> = None;
     Box::new(move |waiting| {
         let Waiting {
@@ -51,8 +52,9 @@ pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
         let (elapsed, limit) = (elapsed.as_secs(), units::time(limit));
         let _ = writeln!(
             io::stderr(),
-            "{erase}{program}: waiting for `{command}` ({elapsed} s of at most {limit}) before \
-             restoring; a second signal ends the sweep now, and the guardian restores"
+            "{erase}{}: waiting for `{command}` ({elapsed} s of at most {limit}) before \
+             restoring; a second signal ends the sweep now, and the guardian restores",
+            console.program
         );
     })
 }
@@ -74,7 +76,7 @@ pub(super) fn samples_note(bytes: u64, trials: usize) -> String {
 /// Writes a line for each event; transient states are only shown on a terminal, where they are
 /// overwritten.
 pub(super) struct ProgressReporter<'a> {
-    program: &'a str,
+    console: &'a Console,
     quiet: bool,
     terminal: Option<Terminal>,
     line: Option<StatusLine>,
@@ -91,7 +93,7 @@ pub(super) struct ProgressReporter<'a> {
 impl<'a> ProgressReporter<'a> {
     /// Runs are shown until `stop` is set.
     pub(super) fn new(
-        program: &'a str,
+        console: &'a Console,
         quiet: bool,
         (line, screen): (Option<Terminal>, Option<Screen>),
         stop: Arc<AtomicBool>,
@@ -99,7 +101,7 @@ impl<'a> ProgressReporter<'a> {
         let has_line = !quiet && screen.is_none();
         let terminal = line.filter(|_| has_line);
         Self {
-            program,
+            console,
             quiet,
             terminal,
             line: terminal.map(StatusLine::new),
@@ -172,7 +174,7 @@ impl<'a> ProgressReporter<'a> {
                 of,
                 failure,
             } => self.tell_failure(trying(planned, number, of), failure, false),
-            Event::Note(ref text) => self.line(&format!("{}: note: {text}", self.program)),
+            Event::Note(ref text) => self.line(&format!("{}: note: {text}", self.console.program)),
         }
     }
 
