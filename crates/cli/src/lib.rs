@@ -1,4 +1,4 @@
-//! The program `wrkbench` as a function of its [`Console`]; `main.rs` calls it.
+//! The program `wrkbench` as a function of its [`Console`].
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "doc comments of options are help texts, in which brackets are plain text"
@@ -9,23 +9,21 @@ mod args;
 mod commands;
 mod console;
 
-use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
 use args::{Dialect, Refusal};
-use console::Console;
+pub use console::Console;
 
 /// The exit code a shell reports for a program killed by SIGPIPE. Rust ignores the signal, so this
 /// imitates it.
 const EXIT_BROKEN_PIPE: u8 = 141;
 
-/// Does what the arguments say. The first of them is the name under which the program was called.
-pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+/// Does what the arguments say, and returns the exit code.
+#[must_use]
+pub fn run(console: &Console) -> ExitCode {
+    let mut arguments = console.arguments.iter().cloned();
     let dialect = Dialect::of(arguments.next().as_deref());
-    let console = &Console {
-        program: dialect.program(),
-    };
     let request = match args::parse(dialect, arguments.collect()) {
         Ok(request) => request,
         Err(Refusal(line)) => {

@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    wrkbench::run(std::env::args_os())
+    wrkbench::run(&wrkbench::Console::of_process())
 }

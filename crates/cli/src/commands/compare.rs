@@ -86,7 +86,7 @@ pub(super) fn compare(request: &CompareRequest, console: &Console) -> anyhow::Re
         None => compare_cells(&base.observations, &options),
     }
     .context("compare")?;
-    print(&conclusions, request.format)
+    print(&conclusions, request.format, console)
         .context("compare: cannot write the comparison to stdout")?;
     for line in repetitions.iter().flatten() {
         console.tell(line);
@@ -117,8 +117,8 @@ fn metrics(request: &CompareRequest, of_experiments: Vec<Metric>) -> Vec<Metric>
     metrics
 }
 
-fn print(conclusions: &Conclusions, format: CompareFormat) -> io::Result<()> {
-    let mut output = io::BufWriter::new(io::stdout().lock());
+fn print(conclusions: &Conclusions, format: CompareFormat, console: &Console) -> io::Result<()> {
+    let mut output = io::BufWriter::new(&console.stdout);
     match format {
         CompareFormat::Text => report::comparison::render(conclusions, &mut output)?,
         CompareFormat::Json => report::comparison::render_json(conclusions, &mut output)?,
@@ -164,7 +164,7 @@ pub(super) fn judge_changes(
 
 /// Reads all runs of one side; see [`paths_of`].
 fn read(argument: &Path, console: &Console) -> anyhow::Result<Reading> {
-    let reading = Reading::of_paths(&paths_of(argument)?, &mut io::stdin().lock());
+    let reading = Reading::of_paths(&paths_of(argument)?, &mut *console.stdin());
     for line in &reading.notes {
         console.tell(line);
     }

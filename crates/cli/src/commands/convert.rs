@@ -80,7 +80,7 @@ pub(super) fn convert(request: ConvertRequest, console: &Console) -> anyhow::Res
     }
     match destination {
         Destination::File(_) => Ok(ExitCode::SUCCESS),
-        _ => print(written.text.as_bytes()),
+        _ => print(written.text.as_bytes(), console),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::console::Console;
 pub(super) fn demo(arguments: DemoArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let page = arguments.page()?;
     let page_request = arguments.report(&page);
-    report::check(&page_request)?;
+    report::check(&page_request, console)?;
     if !report::is_replaceable(&page)? {
         bail!("{page:?} exists and was not written by wrkbench (move it, or give another -o FILE)");
     }
@@ -31,7 +31,7 @@ pub(super) fn demo(arguments: DemoArgs, console: &Console) -> anyhow::Result<Exi
     let url = format!("{}{}", server.url(), arguments.recipe());
     let (server_does, next) = (arguments.server(), arguments.next());
     let mut request = arguments.into_request(Target::parse(&url)?)?;
-    request.report.tui = Terminal::of_stderr().is_some();
+    request.report.tui = Terminal::of_stderr(console).is_some();
     let (after, length) = (
         readable::time_ns(stall.at_ns),
         readable::time_ns(stall.for_ns),

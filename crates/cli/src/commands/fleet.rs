@@ -36,7 +36,7 @@ impl FleetLink {
     ///
     /// # Errors
     /// When a file cannot be read, or there is no connection.
-    pub(super) fn open(request: &FleetRequest) -> anyhow::Result<Self> {
+    pub(super) fn open(request: &FleetRequest, console: &Console) -> anyhow::Result<Self> {
         match &request.source {
             FleetSource::Nats { servers, link } => {
                 let LinkArgs {
@@ -46,7 +46,7 @@ impl FleetLink {
                 } = link;
                 let options = FleetOptions {
                     fleet: fleet_name.clone(),
-                    key: read_key(fleet_key.as_deref())?,
+                    key: read_key(fleet_key.as_deref(), console)?,
                     on_lost: request.on_lost,
                 };
                 let nats = nats(servers, login, "wrkbench coordinator")?;
@@ -114,7 +114,7 @@ pub(super) fn agent(arguments: &AgentArgs, console: &Console) -> anyhow::Result<
     }
     outputs::tell_notes(&followers, arguments.quiet, console);
     let observers = Observers::new(followers);
-    let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
+    let interrupts = Interrupts::watch(console).context("cannot watch for Ctrl-C")?;
     if arguments.until_eof {
         end_with_stdin(interrupts.stop.clone())?;
     }
@@ -163,7 +163,11 @@ fn serve_changes(
     stop: &AtomicBool,
     console: &Console,
 ) -> anyhow::Result<()> {
-    let journal = restore::journal_folder(arguments.journal.as_deref(), &restore::quiet_machine())?;
+    let journal = restore::journal_folder(
+        arguments.journal.as_deref(),
+        &restore::quiet_machine(),
+        console,
+    )?;
     let mut tell_news = |line: &str| {
         if !arguments.quiet {
             console.tell(line);
@@ -226,10 +230,15 @@ pub(super) fn fleet(command: &FleetCommand, console: &Console) -> anyhow::Result
 }
 
 /// Connects to a fleet to give it orders.
-fn commander(servers: &str, link: &LinkArgs, name: &str) -> anyhow::Result<Coordinator> {
+fn commander(
+    servers: &str,
+    link: &LinkArgs,
+    name: &str,
+    console: &Console,
+) -> anyhow::Result<Coordinator> {
     let options = FleetOptions {
         fleet: link.fleet_name.clone(),
-        key: read_key(link.fleet_key.as_deref())?,
+        key: read_key(link.fleet_key.as_deref(), console)?,
         on_lost: OnLost::default(),
     };
     let nats = nats(servers, &link.login, name)?;
@@ -250,14 +259,14 @@ fn fetch(
     if let Some(JsonTarget::File(path)) = json {
         result_file::check_destination("--json", path)?;
     }
-    let coordinator = commander(servers, link, "wrkbench fleet fetch")?;
+    let coordinator = commander(servers, link, "wrkbench fleet fetch", console)?;
     let FetchedRun { run, keeps_secrets } = coordinator.fetch(run)?;
     let FleetFinished {
         mut finished,
         notes,
     } = run;
     let options = OutputOptions::of_fetched(&finished.result.plan, json.cloned(), keeps_secrets);
-    let mut output = io::stdout().lock();
+    let mut output = &console.stdout;
     if options.json != Some(JsonTarget::Stdout) {
         output.write_all(report::text::banner(&finished.result.plan).as_bytes())?;
     }
@@ -279,7 +288,7 @@ fn stop(
     run: &RunId,
     console: &Console,
 ) -> anyhow::Result<ExitCode> {
-    let coordinator = commander(servers, link, "wrkbench fleet stop")?;
+    let coordinator = commander(servers, link, "wrkbench fleet stop", console)?;
     let StoppedRun {
         stopped,
         ended,
@@ -292,7 +301,7 @@ fn stop(
             text += &format!("{what}: {}\n", names.join(", "));
         }
     }
-    print(text.as_bytes())?;
+    print(text.as_bytes(), console)?;
     for failure in &failures {
         console.tell(failure);
     }
@@ -325,7 +334,7 @@ fn status(
     }
     let table = status_table(&agents, &hosts);
     let runs = runs_of_agents(agents.iter().map(|it| &it.present).chain(&hosts));
-    print((table + &runs).as_bytes())?;
+    print((table + &runs).as_bytes(), console)?;
     let missing = wanted.filter(|wanted| agents.len() < *wanted as usize);
     if let Some(wanted) = missing {
         let there = count(agents.len() as u64);
@@ -444,9 +453,9 @@ fn runs_of_agents<'a>(present: impl Iterator<Item = &'a Present>) -> String {
 /// # Errors
 /// When the file cannot be read or written, or is not a key.
 fn key(file: Option<&Path>, console: &Console) -> anyhow::Result<ExitCode> {
-    let path = key_path(file)?;
+    let path = key_path(file, console)?;
     let public = if path.exists() {
-        read_key(Some(&path))?.public()
+        read_key(Some(&path), console)?.public()
     } else {
         let cannot = || format!("{}: cannot be written", path.display());
         if let Some(folder) = path.parent() {
@@ -456,14 +465,14 @@ fn key(file: Option<&Path>, console: &Console) -> anyhow::Result<ExitCode> {
         console.tell(format_args!("{}: new key; keep it secret", path.display()));
         public
     };
-    print(format!("{public}\n").as_bytes())
+    print(format!("{public}\n").as_bytes(), console)
 }
 
-fn key_path(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+fn key_path(given: Option<&Path>, console: &Console) -> anyhow::Result<PathBuf> {
     if let Some(path) = given {
         return Ok(path.to_owned());
     }
-    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let folder = |name: &str| console.variable(name).filter(|value| !value.is_empty());
     let configuration = folder("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(folder("HOME")?).join(".config")));
@@ -472,8 +481,8 @@ fn key_path(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(configuration.join("wrkbench/fleet.key"))
 }
 
-fn read_key(given: Option<&Path>) -> anyhow::Result<SigningKey> {
-    let path = key_path(given)?;
+fn read_key(given: Option<&Path>, console: &Console) -> anyhow::Result<SigningKey> {
+    let path = key_path(given, console)?;
     let text = files::read_text(&path, files::SMALL_FILE_BYTES).with_context(|| {
         let path = path.display();
         format!("--fleet-key {path}: cannot be read; make a key with: wrkbench fleet key {path}")

@@ -22,6 +22,11 @@ const fn exit_code_of(signal: i32) -> i32 {
     128 + signal
 }
 
+/// Those of the signals that a command may catch: none where it has no process of its own.
+fn own<'s>(signals: &'s [i32], console: &Console) -> &'s [i32] {
+    if console.owns_process { signals } else { &[] }
+}
+
 /// The signal handlers of a run or a sweep.
 pub(super) struct Interrupts {
     /// Set by the first signal.
@@ -79,8 +84,8 @@ impl Interrupts {
     ///
     /// # Errors
     /// When a handler cannot be registered.
-    pub(super) fn watch() -> io::Result<Self> {
-        let interrupts = Self::of(&[SIGINT, SIGTERM], &[SIGTERM])?;
+    pub(super) fn watch(console: &Console) -> io::Result<Self> {
+        let interrupts = Self::of(&[SIGINT, SIGTERM], &[SIGTERM], console)?;
         interrupts.second.allow();
         Ok(interrupts)
     }
@@ -91,8 +96,8 @@ impl Interrupts {
     ///
     /// # Errors
     /// As [`Self::watch`].
-    pub(super) fn watch_for_screen() -> io::Result<Self> {
-        Self::of(&[SIGINT, SIGTERM, SIGHUP], &[SIGTERM, SIGHUP])
+    pub(super) fn watch_for_screen(console: &Console) -> io::Result<Self> {
+        Self::of(&[SIGINT, SIGTERM, SIGHUP], &[SIGTERM, SIGHUP], console)
     }
 
     /// The signals of a sweep. The first one ends it, and everything is restored; a second one ends
@@ -101,10 +106,12 @@ impl Interrupts {
     ///
     /// # Errors
     /// As [`Self::watch`].
-    pub(super) fn watch_for_sweep(has_screen: bool) -> io::Result<Self> {
+    pub(super) fn watch_for_sweep(has_screen: bool, console: &Console) -> io::Result<Self> {
         const ALL: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-        let interrupts = Self::of(&ALL, &ALL)?;
-        flag::register(SIGCONT, interrupts.stopped.clone())?;
+        let interrupts = Self::of(&ALL, &ALL, console)?;
+        for &signal in own(&[SIGCONT], console) {
+            flag::register(signal, interrupts.stopped.clone())?;
+        }
         if !has_screen {
             interrupts.second.allow();
         }
@@ -112,11 +119,11 @@ impl Interrupts {
     }
 
     /// Catches `signals`; those in `with_code` determine the exit code.
-    fn of(signals: &[i32], with_code: &[i32]) -> io::Result<Self> {
+    fn of(signals: &[i32], with_code: &[i32], console: &Console) -> io::Result<Self> {
         let stop = Arc::default();
         let mut second = Second::new(&stop);
         let exit_code: Arc<AtomicUsize> = Arc::default();
-        for &signal in signals {
+        for &signal in own(signals, console) {
             if signal == SIGHUP && is_ignored(signal) {
                 continue;
             }
@@ -177,7 +184,7 @@ impl BeforeStart {
             is_over: Arc::default(),
             signals: Vec::new(),
         };
-        for signal in [SIGINT, SIGTERM] {
+        for &signal in own(&[SIGINT, SIGTERM], console) {
             // Without this, the signal has its default effect.
             let _ = before.add(signal, console);
         }

@@ -62,7 +62,7 @@ pub(super) fn llm(request: LlmRequest, console: &Console) -> anyhow::Result<Exit
             "send them with: {} --requests FILE --events llm --timeout {timeout} URL",
             console.program
         ));
-        return print(made.text.as_bytes());
+        return print(made.text.as_bytes(), console);
     }
     tell_note(format!("{about}; --print shows the requests"));
     let file = InMemory::new(&made.text, name)?;

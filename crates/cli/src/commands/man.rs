@@ -1,6 +1,5 @@
 //! `wrkbench man`: manual pages in roff, laid out as man-pages(7) says.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
@@ -13,6 +12,7 @@ use clap::Arg;
 
 use super::print;
 use crate::args::{self, ManArgs, guide};
+use crate::console::Console;
 
 /// When the pages last changed; a release sets it.
 const DATE: &str = "2026-11-22";
@@ -21,8 +21,8 @@ const DATE: &str = "2026-11-22";
 ///
 /// # Errors
 /// When `SOURCE_DATE_EPOCH` is not a time, or a page cannot be written.
-pub(super) fn man(arguments: &ManArgs) -> anyhow::Result<ExitCode> {
-    let date = date(env::var_os("SOURCE_DATE_EPOCH").as_deref())?;
+pub(super) fn man(arguments: &ManArgs, console: &Console) -> anyhow::Result<ExitCode> {
+    let date = date(console.variable("SOURCE_DATE_EPOCH").as_deref())?;
     if let Some(folder) = &arguments.output_dir {
         write_all(folder, &date)?;
         return Ok(ExitCode::SUCCESS);
@@ -32,7 +32,7 @@ pub(super) fn man(arguments: &ManArgs) -> anyhow::Result<ExitCode> {
         .command
         .as_deref()
         .and_then(|name| program.find_subcommand(name));
-    print(page(command.unwrap_or(&program), &date).as_bytes())
+    print(page(command.unwrap_or(&program), &date).as_bytes(), console)
 }
 
 fn write_all(folder: &Path, date: &str) -> anyhow::Result<()> {

@@ -29,7 +29,7 @@ mod table;
 mod terminal;
 mod watching;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -51,37 +51,39 @@ pub(crate) fn perform(request: Request, console: &Console) -> anyhow::Result<Exi
         Request::Run(request) => run::run(*request, console),
         Request::Convert(request) => convert::convert(*request, console),
         Request::Llm(request) => llm::llm(*request, console),
-        Request::Serve(arguments) => serve::serve(&arguments),
+        Request::Serve(arguments) => serve::serve(&arguments, console),
         Request::Demo(arguments) => demo::demo(arguments, console),
         Request::Campaign(request) => sweep::sweep(&request, console),
-        Request::Starter(starter) => print(starter.text().as_bytes()),
+        Request::Starter(starter) => print(starter.text().as_bytes(), console),
         Request::Report(request) => report::report(&request, console),
         Request::Table(request) => table::table(&request, console),
-        Request::Grpc(request) => grpc::grpc(*request),
-        Request::Sockets(request) => sockets::sockets(&request),
-        Request::Restore(arguments) => restore::restore(&arguments),
+        Request::Grpc(request) => grpc::grpc(*request, console),
+        Request::Sockets(request) => sockets::sockets(&request, console),
+        Request::Restore(arguments) => restore::restore(&arguments, console),
         Request::Agent(arguments) => fleet::agent(&arguments, console),
         Request::Fleet(arguments) => fleet::fleet(&arguments, console),
         Request::Companion(Companion::Guardian, journal) => guardian::guard(&journal, console),
         Request::Companion(Companion::HostDeputy, journal) => host_deputy::work(journal),
         Request::Companion(Companion::LoadProcess, folder) => load_process::make_load(&folder),
         Request::Compare(request) => compare::compare(&request, console),
-        Request::Completions(arguments) => print(completions::script(arguments.shell).as_bytes()),
-        Request::Man(arguments) => man::man(&arguments),
+        Request::Completions(arguments) => {
+            print(completions::script(arguments.shell).as_bytes(), console)
+        }
+        Request::Man(arguments) => man::man(&arguments, console),
         Request::Help { text, exit_code } => {
-            print(text.as_bytes())?;
+            print(text.as_bytes(), console)?;
             Ok(ExitCode::from(exit_code))
         }
         Request::Incomplete { usage, missing } => {
-            print(usage.as_bytes())?;
+            print(usage.as_bytes(), console)?;
             console.tell(missing);
             Ok(ExitCode::FAILURE)
         }
     }
 }
 
-fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
-    let mut stdout = io::stdout().lock();
+fn print(bytes: &[u8], console: &Console) -> anyhow::Result<ExitCode> {
+    let mut stdout = &console.stdout;
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.context(TO_STDOUT)?;
     Ok(ExitCode::SUCCESS)

@@ -27,11 +27,13 @@ pub(super) fn once(request: RunRequest, console: &Console) -> anyhow::Result<Exi
         result_file::check_destination("--json", path)?;
     }
     // Before the script is loaded, since its top level may print.
-    let stdout: Box<dyn Write> = match options.json {
-        Some(JsonTarget::Stdout) => Box::new(runner::divert_script_output()?),
-        _ => Box::new(io::stdout().lock()),
+    let stdout: Box<dyn Write + '_> = match options.json {
+        Some(JsonTarget::Stdout) if console.owns_process => {
+            Box::new(runner::divert_script_output()?)
+        }
+        _ => Box::new(&console.stdout),
     };
-    let exchange = runner::once(request.plan, &invocation(options.keep_secrets))?;
+    let exchange = runner::once(request.plan, &invocation(options.keep_secrets, console))?;
     let shown = if options.keep_secrets {
         exchange
     } else {

@@ -1,7 +1,7 @@
 //! Opens the outputs that hand a run in progress to other programs.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, RawFd};
 use std::path::Path;
@@ -22,9 +22,9 @@ use crate::console::Console;
 ///
 /// # Errors
 /// When a destination cannot be written, or would be written over the screen.
-pub(super) fn check(arguments: &OutputsArgs, tui: bool) -> anyhow::Result<()> {
+pub(super) fn check(arguments: &OutputsArgs, tui: bool, console: &Console) -> anyhow::Result<()> {
     match &arguments.stream {
-        Some(StreamTarget::Stdout) if tui && io::stdout().is_terminal() => {
+        Some(StreamTarget::Stdout) if tui && console.stdout.is_terminal => {
             bail!("--stream -: stdout is the terminal of --tui (expected a file or a pipe)")
         }
         Some(StreamTarget::Descriptor(number)) => descriptor(*number).map(drop),
@@ -34,8 +34,8 @@ pub(super) fn check(arguments: &OutputsArgs, tui: bool) -> anyhow::Result<()> {
 }
 
 /// Whether the lines of a stream are on a terminal, where a progress line would be between them.
-pub(super) fn are_on_terminal(arguments: &OutputsArgs) -> bool {
-    arguments.take_stdout() && io::stdout().is_terminal()
+pub(super) fn are_on_terminal(arguments: &OutputsArgs, console: &Console) -> bool {
+    arguments.take_stdout() && console.stdout.is_terminal
 }
 
 /// Opens them. `stdout` is the real one if a stream goes there.
@@ -46,6 +46,7 @@ pub(super) fn open(
     arguments: &OutputsArgs,
     readers: Readers,
     stdout: Option<File>,
+    console: &Console,
 ) -> anyhow::Result<Vec<Box<dyn Output>>> {
     let mut outputs: Vec<Box<dyn Output>> = Vec::new();
     if let Some(target) = &arguments.stream {
@@ -62,7 +63,7 @@ pub(super) fn open(
         outputs.push(Box::new(prometheus(address)?));
     }
     if let Some(value) = &arguments.otlp {
-        let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
+        let variable = |name: &str| console.variable(name)?.into_string().ok();
         let settings = Settings::of(value, variable).map_err(Refusal)?;
         outputs.push(Box::new(Otlp::start(settings, unix_ns).context("--otlp")?));
     }

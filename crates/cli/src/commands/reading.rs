@@ -1,6 +1,5 @@
 //! Reads the runs that the commands table and report show.
 
-use std::io;
 use std::path::PathBuf;
 
 use crate::console::Console;
@@ -18,7 +17,7 @@ pub(super) fn read_all(
     group_by: Option<&[String]>,
     console: &Console,
 ) -> anyhow::Result<Reading> {
-    let mut reading = Reading::of_paths(paths, &mut io::stdin().lock());
+    let mut reading = Reading::of_paths(paths, &mut *console.stdin());
     if let Some(parts) = group_by.filter(|_| !reading.observations.is_empty()) {
         let grouped = reading.group_by(parts);
         grouped.map_err(|problem| anyhow!("--group-by: {problem}"))?;

@@ -1,7 +1,7 @@
 //! `wrkbench report`: runs as a page, or in the format of another tool.
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ use crate::console::Console;
 /// # Errors
 /// When no run could be read, the format cannot represent it, or it cannot be written.
 pub(super) fn report(request: &ReportRequest, console: &Console) -> anyhow::Result<ExitCode> {
-    check(request)?;
+    check(request, console)?;
     let reading = read_all(&request.paths, None, console)?;
     if let Some(path) = &request.output {
         check_not_read("-o", path, &request.paths, &reading.observations)?;
@@ -60,7 +60,7 @@ pub(super) fn report(request: &ReportRequest, console: &Console) -> anyhow::Resu
             console.tell(written(path, runs, bytes.len()));
         }
         None => {
-            print(&bytes)?;
+            print(&bytes, console)?;
         }
     }
     let left_out = export::left_out(&export, request.format);
@@ -111,7 +111,7 @@ fn picture(
             console.tell(format!("{}: {}, {size}", path.display(), chart.title));
         }
         None => {
-            print(&bytes)?;
+            print(&bytes, console)?;
         }
     }
     Ok(if reading.problems.is_empty() {
@@ -143,7 +143,7 @@ fn history(
     }
     let mut table = Vec::new();
     report::render_trend(&trend, &mut table)?;
-    print(&table)?;
+    print(&table, console)?;
     if let Some(path) = &request.output {
         let page = report::trend_page(&trend, request.title.as_deref(), &reading.notes);
         let mut bytes = Vec::new();
@@ -245,11 +245,11 @@ fn subject<'a>(reading: &'a Reading, conclusions: Option<&'a Conclusions>) -> Pa
 ///
 /// # Errors
 /// Names the output.
-pub(super) fn check(request: &ReportRequest) -> anyhow::Result<()> {
+pub(super) fn check(request: &ReportRequest, console: &Console) -> anyhow::Result<()> {
     let Some(path) = &request.output else {
         return match request.chart {
             Some(_) => Ok(()),
-            None => check_stdout(request.format),
+            None => check_stdout(request.format, console),
         };
     };
     check_output("-o", path, &request.paths)?;
@@ -347,8 +347,8 @@ fn source_of(source: &str) -> &Path {
 }
 
 /// Rejects writing a page to a terminal.
-fn check_stdout(format: ExportFormat) -> anyhow::Result<()> {
-    if format == ExportFormat::Html && io::stdout().is_terminal() {
+fn check_stdout(format: ExportFormat, console: &Console) -> anyhow::Result<()> {
+    if format == ExportFormat::Html && console.stdout.is_terminal {
         bail!("report: stdout is a terminal, which cannot show a page (give -o report.html)");
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! `wrkbench restore`: restores what an interrupted sweep left changed.
 
-use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,21 +19,21 @@ const ROOT_FOLDER: &str = "/var/lib/wrkbench/restore";
 ///
 /// # Errors
 /// When nothing was touched.
-pub(super) fn restore(arguments: &RestoreArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn restore(arguments: &RestoreArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let mut machine = quiet_machine();
-    let folder = journal_folder(arguments.journal.as_deref(), &machine)?;
+    let folder = journal_folder(arguments.journal.as_deref(), &machine, console)?;
     if arguments.dry_run {
         let lines = experiment::preview(&mut machine, &folder, arguments.conflicts());
         return match lines.context("restore")? {
-            Some(lines) => tell_preview(&lines),
-            None => nothing(&folder, machine.is_root()),
+            Some(lines) => tell_preview(&lines, console),
+            None => nothing(&folder, machine.is_root(), console),
         };
     }
     let report =
         experiment::restore(&mut machine, &folder, arguments.conflicts()).context("restore")?;
     match report {
-        Some(report) => tell(&report, &folder),
-        None => nothing(&folder, machine.is_root()),
+        Some(report) => tell_report(&report, &folder, console),
+        None => nothing(&folder, machine.is_root(), console),
     }
 }
 
@@ -42,7 +41,11 @@ pub(super) fn restore(arguments: &RestoreArgs) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// When there is neither a home directory nor a given folder.
-pub(super) fn journal_folder(given: Option<&Path>, machine: &Machine) -> anyhow::Result<PathBuf> {
+pub(super) fn journal_folder(
+    given: Option<&Path>,
+    machine: &Machine,
+    console: &Console,
+) -> anyhow::Result<PathBuf> {
     if let Some(folder) = given {
         return std::path::absolute(folder)
             .with_context(|| format!("--journal {}", folder.display()));
@@ -50,7 +53,7 @@ pub(super) fn journal_folder(given: Option<&Path>, machine: &Machine) -> anyhow:
     if machine.is_root() {
         return Ok(ROOT_FOLDER.into());
     }
-    let folder = user_folder(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"));
+    let folder = user_folder(console.variable("XDG_STATE_HOME"), console.variable("HOME"));
     folder.context(
         "neither XDG_STATE_HOME nor HOME is set: choose a folder for the journal with --journal \
          DIR",
@@ -73,8 +76,12 @@ pub(super) fn quiet_machine() -> Machine {
     })
 }
 
-fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
-    let mut stdout = io::stdout().lock();
+fn tell_report(
+    report: &RestoreReport,
+    folder: &Path,
+    console: &Console,
+) -> anyhow::Result<ExitCode> {
+    let mut stdout = &console.stdout;
     if !report.changed_machine.is_empty() {
         let changed = &report.changed_machine;
         writeln!(stdout, "the machine has changed since the sweep{changed}")?;
@@ -110,8 +117,8 @@ pub(super) fn tell_steps(report: &RestoreReport, console: &Console, all: bool) {
     }
 }
 
-fn tell_preview(lines: &[String]) -> anyhow::Result<ExitCode> {
-    let mut stdout = io::stdout().lock();
+fn tell_preview(lines: &[String], console: &Console) -> anyhow::Result<ExitCode> {
+    let mut stdout = &console.stdout;
     for line in lines {
         writeln!(stdout, "{}", printable(line))?;
     }
@@ -125,8 +132,8 @@ fn tell_preview(lines: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn nothing(folder: &Path, is_root: bool) -> anyhow::Result<ExitCode> {
-    let mut stdout = io::stdout().lock();
+fn nothing(folder: &Path, is_root: bool, console: &Console) -> anyhow::Result<ExitCode> {
+    let mut stdout = &console.stdout;
     writeln!(
         stdout,
         "nothing to restore (no journal in {})",

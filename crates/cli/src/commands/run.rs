@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,23 +50,26 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     if request.report.once {
         return once::once(request, console);
     }
-    request.report.quiet |= request.tool.is_some() && !links_print_notes();
+    request.report.quiet |= request.tool.is_some() && !links_print_notes(console);
     let options = &request.report;
     tell_note(request.note, options, console);
     let before_start = BeforeStart::watch(console);
-    let terminal = options.tui.then(screen::terminal).transpose()?;
-    check_destinations(options)?;
-    let has_line = options.live && !outputs::are_on_terminal(&options.outputs);
+    let terminal = options.tui.then(|| screen::terminal(console)).transpose()?;
+    check_destinations(options, console)?;
+    let has_line = options.live && !outputs::are_on_terminal(&options.outputs, console);
     if request.draws_seed {
         draw_seed(&mut request.plan);
     }
     if request.version {
-        show_version(&version_line(request.tool), options)?;
+        show_version(&version_line(request.tool), options, console)?;
     }
     // Before the script is loaded, since its top level may print.
-    let Streams { mut output, stdout } = open_streams(options)?;
-    let link = request.fleet.as_ref().map(FleetLink::open).transpose()?;
-    let mut invocation = invocation(options.keep_secrets);
+    let Streams { mut output, stdout } = open_streams(options, console)?;
+    let link = request.fleet.as_ref();
+    let link = link
+        .map(|fleet| FleetLink::open(fleet, console))
+        .transpose()?;
+    let mut invocation = invocation(options.keep_secrets, console);
     invocation.command_line = request.command_line.unwrap_or(invocation.command_line);
     let fleet = request.fleet.as_ref().zip(link.as_ref());
     let ready = Ready::new(request.plan, invocation, fleet)?;
@@ -80,8 +83,8 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     tell_note(note, options, console);
     // Not later: after the banner, users expect a report.
     let interrupts = match terminal {
-        Some(_) => Interrupts::watch_for_screen(),
-        None => Interrupts::watch(),
+        Some(_) => Interrupts::watch_for_screen(console),
+        None => Interrupts::watch(console),
     };
     let interrupts = interrupts.context("cannot watch for Ctrl-C")?;
     before_start.end();
@@ -123,35 +126,35 @@ fn tell_note(note: Option<String>, options: &OutputOptions, console: &Console) {
 }
 
 /// Refuses what cannot be written after the run, before anything is opened.
-fn check_destinations(options: &OutputOptions) -> anyhow::Result<()> {
+fn check_destinations(options: &OutputOptions, console: &Console) -> anyhow::Result<()> {
     for (option, _, path) in options.files() {
         result_file::check_destination(option, path)?;
     }
     if let Some(file) = &options.report {
         result_file::check_destination(file.option, &file.path)?;
     }
-    outputs::check(&options.outputs, options.tui)
+    outputs::check(&options.outputs, options.tui, console)
 }
 
 /// Where a run writes.
-struct Streams {
+struct Streams<'c> {
     /// For the banner and the report.
-    output: Box<dyn Write>,
+    output: Box<dyn Write + 'c>,
     /// The real stdout, if the lines of `--stream` go there.
     stdout: Option<File>,
 }
 
 /// Output of scripts goes to stderr from now on if stdout is for a program.
-fn open_streams(options: &OutputOptions) -> anyhow::Result<Streams> {
-    let mut stdout = if options.needs_stdout() {
+fn open_streams<'c>(options: &OutputOptions, console: &'c Console) -> anyhow::Result<Streams<'c>> {
+    let mut stdout = if options.needs_stdout() && console.owns_process {
         Some(runner::divert_script_output()?)
     } else {
         None
     };
-    let output: Box<dyn Write> = match stdout.take_if(|_| !options.outputs.take_stdout()) {
+    let output: Box<dyn Write + 'c> = match stdout.take_if(|_| !options.outputs.take_stdout()) {
         Some(stdout) => Box::new(stdout),
         // With a stream there, this is stderr.
-        None => Box::new(io::stdout().lock()),
+        None => Box::new(&console.stdout),
     };
     Ok(Streams { output, stdout })
 }
@@ -163,7 +166,7 @@ fn open_observers(
     console: &Console,
 ) -> anyhow::Result<Observers<'static>> {
     let readers = Readers::of(options.keep_secrets);
-    let opened = outputs::open(&options.outputs, readers, stdout)?;
+    let opened = outputs::open(&options.outputs, readers, stdout, console)?;
     outputs::tell_notes(&opened, options.quiet, console);
     Ok(Observers::new(opened))
 }
@@ -386,10 +389,12 @@ pub(super) fn draw_seed(plan: &mut RunPlan) {
 }
 
 /// The parts of a result that only the program's entry point knows.
-pub(super) fn invocation(keeps_secrets: bool) -> Invocation {
+pub(super) fn invocation(keeps_secrets: bool, console: &Console) -> Invocation {
     let now = jiff::Timestamp::now();
     Invocation {
-        command_line: std::env::args_os()
+        command_line: console
+            .arguments
+            .iter()
             .map(|arg| arg.to_string_lossy().into_owned())
             .collect(),
         unix_ms: u64::try_from(now.as_millisecond()).unwrap_or_default(),
@@ -463,11 +468,11 @@ fn shown_format(options: &OutputOptions) -> Format {
     }
 }
 
-fn show_version(line: &str, options: &OutputOptions) -> io::Result<()> {
+fn show_version(line: &str, options: &OutputOptions, console: &Console) -> io::Result<()> {
     if options.needs_stdout() {
-        return io::stderr().write_all(line.as_bytes());
+        return (&console.stderr).write_all(line.as_bytes());
     }
-    let mut stdout = io::stdout().lock();
+    let mut stdout = &console.stdout;
     stdout.write_all(line.as_bytes())?;
     stdout.flush()
 }
@@ -477,8 +482,11 @@ const NOTES_VARIABLE: &str = "WRKBENCH_NOTES";
 
 /// Whether to print notes when called through a link. The emulated tools print none, and scripts
 /// may merge stderr with stdout or use it for their own output.
-fn links_print_notes() -> bool {
-    io::stderr().is_terminal() || std::env::var_os(NOTES_VARIABLE).is_some_and(|value| value == "1")
+fn links_print_notes(console: &Console) -> bool {
+    console.stderr.is_terminal
+        || console
+            .variable(NOTES_VARIABLE)
+            .is_some_and(|value| value == "1")
 }
 
 fn tell_before(

@@ -33,6 +33,7 @@ use signal_hook::low_level::{pipe, unregister};
 
 use super::interrupts::Second;
 use super::terminal::Terminal;
+use crate::console::Console;
 use device::Device;
 use script_output::Redirection;
 
@@ -110,8 +111,8 @@ pub(super) struct Screen {
 ///
 /// # Errors
 /// When stderr cannot show a screen.
-pub(super) fn terminal() -> anyhow::Result<Terminal> {
-    Terminal::of_stderr().context(
+pub(super) fn terminal(console: &Console) -> anyhow::Result<Terminal> {
+    Terminal::of_stderr(console).context(
         "--tui: stderr is not a terminal that can show a screen (leave out --tui, or set TERM)",
     )
 }

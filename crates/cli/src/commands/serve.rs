@@ -13,6 +13,7 @@ use plan::BackendChoice;
 
 use super::interrupts::signal_pipe;
 use crate::args::ServeArgs;
+use crate::console::Console;
 
 /// Names in the generated certificate.
 const CERTIFICATE_NAMES: &[&str] = &["localhost", "127.0.0.1", "::1"];
@@ -21,14 +22,14 @@ const CERTIFICATE_NAMES: &[&str] = &["localhost", "127.0.0.1", "::1"];
 ///
 /// # Errors
 /// When the server cannot start, or the log cannot be written.
-pub(super) fn serve(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn serve(arguments: &ServeArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let options = options(arguments)?;
     // Before the address is printed, since a reader of it may send the signal at once.
     let mut signals = signal_pipe().context("cannot watch for Ctrl-C")?;
     let server = Server::start(options).context("serve: cannot start")?;
-    announce(&server)?;
+    announce(&server, console)?;
     signals.read_exact(&mut [0])?;
-    conclude(&server.stop(), arguments.log.as_deref())
+    conclude(&server.stop(), arguments.log.as_deref(), console)
 }
 
 fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
@@ -109,8 +110,8 @@ fn read(option: &str, path: &Path) -> anyhow::Result<String> {
         .with_context(|| format!("{option} {path:?}: cannot be read"))
 }
 
-fn announce(server: &Server) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+fn announce(server: &Server, console: &Console) -> io::Result<()> {
+    let mut stdout = &console.stdout;
     match server.address() {
         origin::Address::Tcp(_) if server.has_http3() => {
             writeln!(stdout, "serving {} with HTTP/3", server.url())?;
@@ -129,7 +130,11 @@ fn announce(server: &Server) -> io::Result<()> {
 }
 
 /// Prints the counts as one JSON object and writes the log.
-fn conclude(report: &ServerReport, log: Option<&Path>) -> anyhow::Result<ExitCode> {
+fn conclude(
+    report: &ServerReport,
+    log: Option<&Path>,
+    console: &Console,
+) -> anyhow::Result<ExitCode> {
     if let Some(path) = log {
         let write = || {
             let mut output = BufWriter::new(files::outputs::create(path)?);
@@ -138,7 +143,7 @@ fn conclude(report: &ServerReport, log: Option<&Path>) -> anyhow::Result<ExitCod
         };
         write().with_context(|| format!("--log {path:?}: cannot be written"))?;
     }
-    let mut stdout = io::stdout().lock();
+    let mut stdout = &console.stdout;
     stdout.write_all(report.counts.to_json().as_bytes())?;
     stdout.flush()?;
     match &report.failure {

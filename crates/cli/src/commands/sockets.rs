@@ -11,20 +11,21 @@ use telemetry::sockets::{Diag, Filter, Socket};
 
 use super::interrupts::{Interrupts, signal_pipe};
 use crate::args::SocketsRequest;
+use crate::console::Console;
 
 /// # Errors
 /// When the kernel cannot list sockets, or stdout cannot be written.
-pub(super) fn sockets(request: &SocketsRequest) -> anyhow::Result<ExitCode> {
+pub(super) fn sockets(request: &SocketsRequest, console: &Console) -> anyhow::Result<ExitCode> {
     let mut list = SocketList {
         diag: Diag::open().context(CANNOT_LIST)?,
         sockets: Vec::new(),
     };
     match request.interval {
         None => {
-            list.print(&request.filter, None)?;
+            list.print(&request.filter, None, console)?;
             Ok(ExitCode::SUCCESS)
         }
-        Some(interval) => watch(&mut list, &request.filter, interval),
+        Some(interval) => watch(&mut list, &request.filter, interval, console),
     }
 }
 
@@ -33,13 +34,18 @@ const CANNOT_LIST: &str =
 
 /// Prints a list at once and then at each interval, until a signal. If a list takes longer than the
 /// interval, those that were due in the meantime are skipped.
-fn watch(list: &mut SocketList, filter: &Filter, interval: Duration) -> anyhow::Result<ExitCode> {
-    let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
+fn watch(
+    list: &mut SocketList,
+    filter: &Filter,
+    interval: Duration,
+    console: &Console,
+) -> anyhow::Result<ExitCode> {
+    let interrupts = Interrupts::watch(console).context("cannot watch for Ctrl-C")?;
     let mut signals = signal_pipe().context("cannot watch for Ctrl-C")?;
     let begin = now();
     loop {
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ");
-        list.print(filter, Some(&time.to_string()))?;
+        list.print(filter, Some(&time.to_string()), console)?;
         let moment = now();
         let rest = rest_of_interval(moment.duration_since(begin), interval);
         wait(&mut signals, moment.checked_add(rest))?;
@@ -97,7 +103,12 @@ struct SocketLine<'a> {
 
 impl SocketList {
     /// Prints the current sockets, whole lines only.
-    fn print(&mut self, filter: &Filter, time: Option<&str>) -> anyhow::Result<()> {
+    fn print(
+        &mut self,
+        filter: &Filter,
+        time: Option<&str>,
+        console: &Console,
+    ) -> anyhow::Result<()> {
         self.diag
             .dump(filter, &mut self.sockets)
             .context(CANNOT_LIST)?;
@@ -106,7 +117,7 @@ impl SocketList {
             serde_json::to_writer(&mut lines, &SocketLine { time, socket })?;
             lines.push(b'\n');
         }
-        let mut stdout = io::stdout().lock();
+        let mut stdout = &console.stdout;
         let written = stdout.write_all(&lines).and_then(|()| stdout.flush());
         written.context("sockets: cannot write the list to stdout")
     }

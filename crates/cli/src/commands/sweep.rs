@@ -61,11 +61,12 @@ const LOCK_POLL: Duration = Duration::from_secs(1);
 type Runs = BTreeMap<u32, Result<RunRequest, String>>;
 
 /// An experiment and its runs.
-struct PreparedSweep {
+struct PreparedSweep<'c> {
     prepared: PreparedExperiment,
     runs: Runs,
     /// Makes the runs, unless this machine does.
     fleet: Option<SweepFleet>,
+    console: &'c Console,
 }
 
 /// Runs the trials of an experiment and shows the results.
@@ -74,9 +75,10 @@ struct PreparedSweep {
 /// When nothing was started, or when the sweep was aborted; everything is restored by then.
 pub(super) fn sweep(request: &CampaignRequest, console: &Console) -> anyhow::Result<ExitCode> {
     let arguments = &request.arguments;
-    let reports = check_places(request)?;
-    let line = Terminal::of_stderr().filter(|_| !outputs::are_on_terminal(&arguments.outputs));
-    let spec = match spec(request)? {
+    let reports = check_places(request, console)?;
+    let line = Terminal::of_stderr(console)
+        .filter(|_| !outputs::are_on_terminal(&arguments.outputs, console));
+    let spec = match spec(request, console)? {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(console, error.to_string().lines())),
     };
@@ -85,18 +87,16 @@ pub(super) fn sweep(request: &CampaignRequest, console: &Console) -> anyhow::Res
     }
     let mut machine = machine();
     let mut others = RemoteHosts::new();
-    let mut sweep = PreparedSweep::new(spec, request, &machine)?;
-    let Streams { mut output, stdout } = divert_stdout(arguments)?;
+    let mut sweep = PreparedSweep::new(spec, request, &machine, console)?;
+    let Streams { mut output, stdout } = divert_stdout(arguments, console)?;
     let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
     if remaining > 0 || arguments.dry_run {
-        sweep.fleet = SweepFleet::connect(&arguments.fleet, &sweep.prepared.spec)?;
+        sweep.fleet = SweepFleet::connect(&arguments.fleet, &sweep.prepared.spec, console)?;
         if let Some(fleet) = &sweep.fleet {
             others = fleet.hosts(&sweep.prepared.spec)?;
         }
-        if let Some(refused) =
-            sweep.check(request, &mut machine, &mut others, &mut output, console)?
-        {
+        if let Some(refused) = sweep.check(request, &mut machine, &mut others, &mut *output)? {
             return Ok(refused);
         }
         if arguments.dry_run {
@@ -104,13 +104,13 @@ pub(super) fn sweep(request: &CampaignRequest, console: &Console) -> anyhow::Res
         }
     }
     let readers = Readers::of(sweep.keeps_secrets());
-    let opened = outputs::open(&arguments.outputs, readers, stdout)?;
+    let opened = outputs::open(&arguments.outputs, readers, stdout, console)?;
     outputs::tell_notes(&opened, arguments.quiet, console);
     let mut observers = Observers::new(opened);
     if remaining > 0 {
         let machines = (&mut machine, &mut others);
         let outcome;
-        (outcome, code) = sweep.begin_and_run(request, machines, &mut observers, line, console)?;
+        (outcome, code) = sweep.begin_and_run(request, machines, &mut observers, line)?;
         observers.event(&OutputEvent::ExperimentEnd(&outcome));
         // Ends their sessions.
         others.clear();
@@ -121,7 +121,7 @@ pub(super) fn sweep(request: &CampaignRequest, console: &Console) -> anyhow::Res
     }
     let limits = sweep.limits(request, reports);
     let folder = sweep.prepared.store.folder();
-    let judged = conclusion::conclude(folder, &limits, &mut output, &mut observers, console);
+    let judged = conclusion::conclude(folder, &limits, &mut *output, &mut observers, console);
     outputs::close(observers, arguments.quiet, console);
     let judged = judged?;
     // An incomplete sweep has its own exit code.
@@ -134,12 +134,12 @@ pub(super) fn sweep(request: &CampaignRequest, console: &Console) -> anyhow::Res
 }
 
 /// Refuses terminals and files that cannot be used. Returns the places of the reports.
-fn check_places(request: &CampaignRequest) -> anyhow::Result<Vec<ReportPlace>> {
+fn check_places(request: &CampaignRequest, console: &Console) -> anyhow::Result<Vec<ReportPlace>> {
     let arguments = &request.arguments;
     if arguments.tui && !arguments.dry_run {
-        screen::terminal()?;
+        screen::terminal(console)?;
     }
-    outputs::check(&arguments.outputs, arguments.tui)?;
+    outputs::check(&arguments.outputs, arguments.tui, console)?;
     let reports = request.reports()?;
     for report in &reports {
         super::report::check_place(report)?;
@@ -148,24 +148,33 @@ fn check_places(request: &CampaignRequest) -> anyhow::Result<Vec<ReportPlace>> {
 }
 
 /// Where a sweep writes.
-struct Streams {
+struct Streams<'c> {
     /// For the description and the tables.
-    output: File,
+    output: Box<dyn Write + 'c>,
     /// The real stdout, if the lines of `--stream` go there.
     stdout: Option<File>,
 }
 
 /// From now on, stdout is stderr: output of scripts must not end up in the tables.
-fn divert_stdout(arguments: &CampaignArgs) -> anyhow::Result<Streams> {
+fn divert_stdout<'c>(
+    arguments: &CampaignArgs,
+    console: &'c Console,
+) -> anyhow::Result<Streams<'c>> {
+    if !console.owns_process {
+        return Ok(Streams {
+            output: Box::new(&console.stdout),
+            stdout: None,
+        });
+    }
     let stdout = runner::divert_script_output()?;
     Ok(if arguments.outputs.take_stdout() && !arguments.dry_run {
         Streams {
-            output: outputs::duplicate(io::stdout())?,
+            output: Box::new(outputs::duplicate(io::stdout())?),
             stdout: Some(stdout),
         }
     } else {
         Streams {
-            output: stdout,
+            output: Box::new(stdout),
             stdout: None,
         }
     })
@@ -176,7 +185,7 @@ fn divert_stdout(arguments: &CampaignArgs) -> anyhow::Result<Streams> {
 ///
 /// # Errors
 /// When the current folder is unknown, or the text cannot be written.
-fn spec(request: &CampaignRequest) -> anyhow::Result<Result<Spec, SpecError>> {
+fn spec(request: &CampaignRequest, console: &Console) -> anyhow::Result<Result<Spec, SpecError>> {
     let arguments = &request.arguments;
     let draft = match &request.source {
         ExperimentSource::File(file) => return Ok(Spec::load(file)),
@@ -184,7 +193,7 @@ fn spec(request: &CampaignRequest) -> anyhow::Result<Result<Spec, SpecError>> {
     };
     if arguments.dry_run {
         let text = hide_secrets(&draft.to_string());
-        let mut output = io::stdout().lock();
+        let mut output = &console.stdout;
         let written = output.write_all(text.as_bytes());
         written.and_then(|()| output.flush()).context(TO_STDOUT)?;
     }
@@ -198,14 +207,19 @@ fn spec(request: &CampaignRequest) -> anyhow::Result<Result<Spec, SpecError>> {
     }))
 }
 
-impl PreparedSweep {
+impl<'c> PreparedSweep<'c> {
     /// Whether results may have secrets (`--keep-secrets`).
     fn keeps_secrets(&self) -> bool {
         let mut runs = self.runs.values().flatten();
         runs.any(|run| run.report.keep_secrets)
     }
 
-    fn new(mut spec: Spec, request: &CampaignRequest, machine: &Machine) -> anyhow::Result<Self> {
+    fn new(
+        mut spec: Spec,
+        request: &CampaignRequest,
+        machine: &Machine,
+        console: &'c Console,
+    ) -> anyhow::Result<Self> {
         let arguments = &request.arguments;
         if let Some(results) = &arguments.results {
             spec.results.clone_from(results);
@@ -252,23 +266,23 @@ impl PreparedSweep {
             runs: runs(&prepared.spec, &prepared.schedule.cells),
             prepared,
             fleet: None,
+            console,
         })
     }
 
     /// Takes the lock and the results folder, then runs the remaining trials. After an error, a new
     /// folder is removed.
-    fn begin_and_run<'r>(
+    fn begin_and_run(
         &mut self,
         request: &CampaignRequest,
         (machine, others): (&mut Machine, &mut RemoteHosts),
-        observers: &mut Observers<'r>,
+        observers: &mut Observers<'c>,
         line: Option<Terminal>,
-        console: &'r Console,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
-        let transaction = self.begin_transaction(request, machine, console)?;
+        let transaction = self.begin_transaction(request, machine)?;
         let new_folder = self.take_new_folder(request)?;
         let machines = (machine, others);
-        let made = self.run(request, transaction, machines, observers, line, console);
+        let made = self.run(request, transaction, machines, observers, line);
         if let (Err(_), Some(folder)) = (&made, new_folder) {
             // Unless it has results.
             let _ = fs::remove_dir(folder);
@@ -282,14 +296,13 @@ impl PreparedSweep {
         &self,
         request: &CampaignRequest,
         machine: &mut Machine,
-        console: &Console,
     ) -> anyhow::Result<Transaction> {
         let (arguments, spec) = (&request.arguments, &self.prepared.spec);
-        let journal = journal_folder(arguments, machine)?;
+        let journal = journal_folder(arguments, machine, self.console)?;
         let mut has_waited = false;
         let tell_note = |note: String| {
             if !arguments.quiet {
-                console.tell(format_args!("note: {note}"));
+                self.console.tell(format_args!("note: {note}"));
             }
         };
         loop {
@@ -358,14 +371,14 @@ impl PreparedSweep {
         machine: &mut Machine,
         others: &mut RemoteHosts,
         output: &mut dyn Write,
-        console: &Console,
     ) -> anyhow::Result<Option<ExitCode>> {
         let arguments = &request.arguments;
         let agents = self.fleet.as_ref().map(|fleet| fleet.agents.as_slice());
         let search = self.prepared.spec.search.as_ref();
         let conditions = search.map_or(&[][..], |search| &search.slo);
-        let mut check =
-            |cell: &Cell| one_run::check(cell, &self.runs, conditions, agents.is_some());
+        let mut check = |cell: &Cell| {
+            one_run::check(cell, &self.runs, conditions, agents.is_some(), self.console)
+        };
         let preflight = self.prepared.preflight(machine, others, agents, &mut check);
         let is_file = matches!(request.source, ExperimentSource::File(_));
         if arguments.dry_run && is_file {
@@ -374,7 +387,7 @@ impl PreparedSweep {
         } else if !arguments.quiet {
             // As with every other line there, errors are ignored.
             let text = printable_lines(&preflight.text);
-            let _ = io::stderr().write_all(text.as_bytes());
+            let _ = (&self.console.stderr).write_all(text.as_bytes());
         }
         if !arguments.quiet {
             let left_out = self
@@ -383,41 +396,40 @@ impl PreparedSweep {
                 .and_then(|fleet| fleet.left_out.as_ref());
             let notes = self.prepared.remaining.notes.iter().chain(left_out);
             for note in notes.chain(&preflight.notes) {
-                console.tell(format_args!("note: {note}"));
+                self.console.tell(format_args!("note: {note}"));
             }
-            super::run::tell_reversed(conditions, Purpose::Required, console);
+            super::run::tell_reversed(conditions, Purpose::Required, self.console);
         }
         let mut problems = preflight.problems;
-        let journal = journal_folder(arguments, machine)?;
+        let journal = journal_folder(arguments, machine, self.console)?;
         match Transaction::check(machine, &journal) {
             Err(SafetyError::Locked { .. })
                 if arguments.wait || !self.prepared.spec.changes_this_machine() => {}
             Err(error) => problems.push(refusal(&error)),
             Ok(()) => {}
         }
-        Ok((!problems.is_empty()).then(|| refuse(console, problems.iter())))
+        Ok((!problems.is_empty()).then(|| refuse(self.console, problems.iter())))
     }
 
     /// Runs the remaining trials and reports how it ended. Returns the exit code as well.
-    fn run<'r>(
+    fn run(
         &self,
         request: &CampaignRequest,
         transaction: Transaction,
         (machine, others): (&mut Machine, &mut RemoteHosts),
-        observers: &mut Observers<'r>,
+        observers: &mut Observers<'c>,
         line: Option<Terminal>,
-        console: &'r Console,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let (prepared, arguments) = (&self.prepared, &request.arguments);
-        let interrupts =
-            Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
+        let interrupts = Interrupts::watch_for_sweep(arguments.tui, self.console)
+            .context("cannot watch for Ctrl-C")?;
         // Before anything is changed: an unusable terminal must not end a started sweep.
         let screen = if arguments.tui {
             Some(self.screen(machine, interrupts.second())?)
         } else {
             None
         };
-        let journal = journal_folder(arguments, machine)?;
+        let journal = journal_folder(arguments, machine, self.console)?;
         if let Err(error) = self.begin_everywhere(machine, others) {
             // Nothing was changed yet: this only releases the lock.
             let _ = transaction.restore_all(machine);
@@ -428,19 +440,26 @@ impl PreparedSweep {
             host.when_lost(stop.clone());
         }
         if !arguments.tui {
-            machine.set_on_wait(progress::waiting(console, stop.clone()));
+            machine.set_on_wait(progress::waiting(self.console, stop.clone()));
             for host in others.values_mut() {
-                host.set_on_wait(progress::waiting(console, stop.clone()));
+                host.set_on_wait(progress::waiting(self.console, stop.clone()));
             }
         }
-        let progress = ProgressReporter::new(console, quiet, (line, screen), stop.clone());
+        let progress = ProgressReporter::new(self.console, quiet, (line, screen), stop.clone());
         observers.set_display(Some(Box::new(progress)));
         observers.event(&OutputEvent::Experiment(&prepared.experiment));
         let machines = (machine, others);
         let outcome = self.make_trials(request, transaction, machines, observers, &interrupts);
         observers.remove_display();
         let resume = resume_command(request, prepared.store.folder());
-        let code = report_end(&outcome, arguments, &resume, &journal, console, &interrupts);
+        let code = report_end(
+            &outcome,
+            arguments,
+            &resume,
+            &journal,
+            self.console,
+            &interrupts,
+        );
         // Nothing is left to be restored.
         interrupts.end_at_next_signal();
         Ok((outcome, code))
@@ -532,7 +551,15 @@ impl PreparedSweep {
     ) -> Result<RunResult, String> {
         let runs = (&self.runs, &self.prepared.spec);
         let (fleet, mut notes) = (self.fleet.as_ref(), Vec::new());
-        let made = one_run::make(assignment, runs, fleet, stop, observers, &mut notes);
+        let made = one_run::make(
+            assignment,
+            runs,
+            fleet,
+            stop,
+            observers,
+            &mut notes,
+            self.console,
+        );
         if made.is_ok()
             && !*has_announced
             && let Ok(samples) = fs::metadata(assignment.samples)
@@ -572,7 +599,7 @@ impl PreparedSweep {
 
     /// The grid of all trials, including those that were made before.
     fn screen(&self, machine: &Machine, second: Second) -> anyhow::Result<Screen> {
-        let terminal = screen::terminal()?;
+        let terminal = screen::terminal(self.console)?;
         let prepared = &self.prepared;
         let mut grid = Grid::new(
             &prepared.spec.name,
@@ -611,8 +638,12 @@ fn deadline_ns(time: jiff::civil::Time, machine: &Machine) -> u64 {
         .saturating_add(u64::try_from(left_ns).unwrap_or(u64::MAX))
 }
 
-fn journal_folder(arguments: &CampaignArgs, machine: &Machine) -> anyhow::Result<PathBuf> {
-    restore::journal_folder(arguments.journal.as_deref(), machine)
+fn journal_folder(
+    arguments: &CampaignArgs,
+    machine: &Machine,
+    console: &Console,
+) -> anyhow::Result<PathBuf> {
+    restore::journal_folder(arguments.journal.as_deref(), machine, console)
 }
 
 /// The shell command that resumes a sweep with results in this folder. It hides secrets.

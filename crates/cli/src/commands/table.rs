@@ -1,6 +1,6 @@
 //! `wrkbench table`: runs as a table.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use analysis::table::Table;
@@ -19,7 +19,7 @@ use crate::console::Console;
 /// When no run could be read or has names with `--by-name`, or stdout cannot be written.
 pub(super) fn table(request: &TableRequest, console: &Console) -> anyhow::Result<ExitCode> {
     if request.layout == TableLayout::Names {
-        let names = report::table::render_names(&mut io::stdout().lock());
+        let names = report::table::render_names(&mut &console.stdout);
         names.context("cannot write the names to stdout")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -31,7 +31,7 @@ pub(super) fn table(request: &TableRequest, console: &Console) -> anyhow::Result
     } else {
         0
     };
-    print(&table, &runs, request.layout).context("cannot write the table to stdout")?;
+    print(&table, &runs, request.layout, console).context("cannot write the table to stdout")?;
     if unnamed > 0 {
         let all = runs.len();
         console.tell(format_args!(
@@ -59,11 +59,15 @@ fn count_unnamed(runs: &[Observation]) -> anyhow::Result<usize> {
     Ok(good.filter(is_unnamed).count())
 }
 
-fn print(table: &Table, runs: &[Observation], layout: TableLayout) -> io::Result<()> {
-    let is_on_terminal = io::stdout().is_terminal();
-    let mut output = io::BufWriter::new(io::stdout().lock());
+fn print(
+    table: &Table,
+    runs: &[Observation],
+    layout: TableLayout,
+    console: &Console,
+) -> io::Result<()> {
+    let mut output = io::BufWriter::new(&console.stdout);
     match layout {
-        TableLayout::Table(Format::Markdown) if is_on_terminal => {
+        TableLayout::Table(Format::Markdown) if console.stdout.is_terminal => {
             report::table::render_for_terminal(table, &mut output)?;
         }
         TableLayout::Table(format) => report::table::render(table, format, &mut output)?,

@@ -1,8 +1,7 @@
 //! The terminal on stderr: whether there is one, what it can show, and when it can be written.
 
-use std::env;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use live::appearance::Appearance;
@@ -10,6 +9,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use rustix::time::Timespec;
+
+use crate::console::Console;
 
 /// Width of a terminal that does not report one.
 const USUAL_COLUMNS: u16 = 80;
@@ -46,19 +47,21 @@ pub(super) struct Terminal {
 
 impl Terminal {
     /// The terminal on stderr, if it is one.
-    pub(super) fn of_stderr() -> Option<Self> {
-        if !io::stderr().is_terminal() {
+    pub(super) fn of_stderr(console: &Console) -> Option<Self> {
+        if !console.stderr.is_terminal {
             return None;
         }
-        let kind = env::var_os("TERM").filter(|kind| !kind.is_empty())?;
+        let kind = console.variable("TERM").filter(|kind| !kind.is_empty())?;
         if kind == "dumb" {
             return None;
         }
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
-            .find_map(|name| env::var_os(name).filter(|value| !value.is_empty()));
+            .find_map(|name| console.variable(name).filter(|value| !value.is_empty()));
         // https://no-color.org
-        let refuses_colours = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let refuses_colours = console
+            .variable("NO_COLOR")
+            .is_some_and(|value| !value.is_empty());
         Some(Self {
             appearance: Appearance {
                 colours: !refuses_colours,

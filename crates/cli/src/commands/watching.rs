@@ -25,7 +25,7 @@ pub(super) fn display<'a>(
     stop: &Arc<AtomicBool>,
     console: &'a Console,
 ) -> Option<Box<dyn Output + 'a>> {
-    match Terminal::of_stderr() {
+    match Terminal::of_stderr(console) {
         Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop.clone()))),
         None => line::PlainLines::of(plan).map(|lines| {
             let plan = plan.clone();

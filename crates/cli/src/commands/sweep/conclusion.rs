@@ -1,6 +1,5 @@
 //! Compares the runs of a sweep and prints the results.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -51,7 +50,7 @@ impl ComparisonLimits {
 pub(super) fn conclude(
     folder: &Path,
     limits: &ComparisonLimits,
-    output: &mut File,
+    output: &mut dyn Write,
     observers: &mut Observers<'_>,
     console: &Console,
 ) -> anyhow::Result<ExitCode> {

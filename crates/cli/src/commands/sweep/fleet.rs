@@ -13,6 +13,7 @@ use runner::{Finished, Invocation};
 
 use super::super::fleet::FleetLink;
 use crate::args::{FleetArgs, Refusal};
+use crate::console::Console;
 
 /// The agents that were there at the start. All of them make every run that is theirs.
 pub(super) struct SweepFleet {
@@ -30,7 +31,11 @@ impl SweepFleet {
     /// # Errors
     /// When an option does not fit the experiment, there is no connection, or the agents cannot be
     /// used together.
-    pub(super) fn connect(arguments: &FleetArgs, spec: &Spec) -> anyhow::Result<Option<Self>> {
+    pub(super) fn connect(
+        arguments: &FleetArgs,
+        spec: &Spec,
+        console: &Console,
+    ) -> anyhow::Result<Option<Self>> {
         let request = arguments.clone().into_request();
         let Some(request) = request.map_err(|Refusal(line)| anyhow!(line))? else {
             return Ok(None);
@@ -47,7 +52,7 @@ impl SweepFleet {
         if !at.is_empty() && spec.targets.len() > 1 {
             bail!("--at: the experiment has several targets: write [[place]] with a url for each");
         }
-        let link = FleetLink::open(&request)?;
+        let link = FleetLink::open(&request, console)?;
         let chosen = link.coordinator().call_roll(&request.selection)?;
         let left_out = chosen.note();
         let agents = chosen.agents.into_iter().map(|present: Present| Agent {

@@ -19,6 +19,7 @@ use super::Runs;
 use super::early_end::{EarlyEnd, Requirements};
 use super::fleet::{SweepFleet, why_partial};
 use crate::args::{Refusal, RunRequest, run_of_plan};
+use crate::console::Console;
 
 /// Makes the run, on this machine or by a fleet. What the user should know is added to the notes.
 /// The error is the reason why the run cannot be used, in a line.
@@ -29,6 +30,7 @@ pub(super) fn make(
     interrupted: &AtomicBool,
     observers: &mut Observers<'_>,
     notes: &mut Vec<String>,
+    console: &Console,
 ) -> Result<RunResult, String> {
     let cell = &assignment.planned.cell;
     let request = request(cell, runs)?;
@@ -42,7 +44,7 @@ pub(super) fn make(
     if request.draws_seed {
         draw_seed(&mut plan);
     }
-    let invocation = invocation(request.report.keep_secrets);
+    let invocation = invocation(request.report.keep_secrets, console);
     let observed = (&mut *observers, &request.report.labels);
     let finished = match fleet {
         Some(fleet) => {
@@ -165,6 +167,7 @@ pub(super) fn check(
     runs: &Runs,
     conditions: &[Criterion],
     is_fleet: bool,
+    console: &Console,
 ) -> Result<RunPlan, String> {
     let request = request(cell, runs)?;
     let mut plan = request.plan.clone();
@@ -174,7 +177,7 @@ pub(super) fn check(
     if is_fleet {
         (plan.tls.cert, plan.tls.key) = (None, None);
     }
-    match runner::prepare(plan, invocation(request.report.keep_secrets)) {
+    match runner::prepare(plan, invocation(request.report.keep_secrets, console)) {
         Ok(prepared) => {
             let named = check_names("--slo", conditions, prepared.request_names());
             named.map_err(|error| error.to_string())?;
@@ -219,8 +222,7 @@ pub(super) fn http_status(url: &str, limit: Duration) -> io::Result<u16> {
     plan.stop.requests = Some(1);
     plan.stop.duration = Some(limit);
     plan.timeout = limit;
-    let invocation = invocation(request.report.keep_secrets);
-    let prepared = runner::prepare(plan, invocation).map_err(io::Error::other)?;
+    let prepared = runner::prepare(plan, Invocation::default()).map_err(io::Error::other)?;
     let mut finished = prepared
         .run(&AtomicBool::new(false), RunObservers::default())
         .map_err(io::Error::other)?;

@@ -1,6 +1,6 @@
 //! Reports the progress of a sweep on stderr.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,14 +44,14 @@ pub(super) fn waiting(console: &Console, stop: Arc<AtomicBool>) -> OnWait {
         }
         last = Some(elapsed);
         let command: String = command.escape_debug().take(COMMAND_CHARS).collect();
-        let erase = if Terminal::of_stderr().is_some() {
+        let erase = if Terminal::of_stderr(&console).is_some() {
             "\r\x1b[K"
         } else {
             ""
         };
         let (elapsed, limit) = (elapsed.as_secs(), units::time(limit));
         let _ = writeln!(
-            io::stderr(),
+            &console.stderr,
             "{erase}{}: waiting for `{command}` ({elapsed} s of at most {limit}) before \
              restoring; a second signal ends the sweep now, and the guardian restores",
             console.program
@@ -207,7 +207,7 @@ impl<'a> ProgressReporter<'a> {
 
     fn write_waiting(&mut self) {
         for line in mem::take(&mut self.waiting) {
-            let _ = writeln!(io::stderr(), "{}", plan::printable(&line));
+            let _ = writeln!(&self.console.stderr, "{}", plan::printable(&line));
         }
     }
 }
