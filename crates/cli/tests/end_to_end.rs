@@ -1,4 +1,5 @@
-//! The binary against the built-in server, compared with the counts of the server.
+//! The program against the built-in server, compared with the counts of the server. It is called
+//! like a function where a test needs no process (`in_process.rs`).
 //!
 //! | module | what is run |
 //! |---|---|

@@ -1,5 +1,8 @@
 //! Starts the server and makes runs against it.
 
+#[path = "in_process.rs"]
+mod in_process;
+
 use std::cell::RefCell;
 use std::fs;
 use std::process::Command;
@@ -10,6 +13,8 @@ use results::{ErrorKind, RunResult};
 use testkit::{Folder, Output, Process, eventually};
 
 use crate::judge::{self, Claims};
+#[allow(unused_imports, reason = "faults/ and terminal/ use less")]
+pub(crate) use in_process::{Call, call};
 
 /// A server in this process, and what its clients have counted so far.
 pub(crate) struct Site {
@@ -201,7 +206,7 @@ impl<'a> Load<'a> {
     /// Runs it to its end and checks the result: exit code 0, unless there was neither a response
     /// nor an event of one.
     pub(crate) fn run(self) -> Run<'a> {
-        let run = self.start().finish();
+        let run = self.finish();
         let expected = u8::from(!run.result.has_answers());
         assert_eq!(run.code, Some(i32::from(expected)), "{}", run.story());
         run
@@ -209,7 +214,7 @@ impl<'a> Load<'a> {
 
     /// Runs it to its end: exit code 1, but report and document exist.
     pub(crate) fn run_to_failure(self) -> Run<'a> {
-        let run = self.start().finish();
+        let run = self.finish();
         assert_eq!(run.code, Some(1), "{}", run.story());
         run
     }
@@ -217,7 +222,26 @@ impl<'a> Load<'a> {
     /// Runs it without a document.
     pub(crate) fn output(self) -> Output {
         let command = self.command(&[]);
-        Process::start(command).finish()
+        self.output_of(command)
+    }
+
+    /// Runs it to its end, reads the document and checks it.
+    fn finish(self) -> Run<'a> {
+        let json = self.document();
+        let command = self.command(&["--json", &json]);
+        Run::checked(self.site, &json, self.output_of(command))
+    }
+
+    /// Calls the program, or starts it where only a process does the same: scripts print to its
+    /// stdout, fleets start it again, and streams write to its descriptors.
+    fn output_of(&self, command: Command) -> Output {
+        const NEED_PROCESS: [&str; 5] = ["-s", "--script", "--local", "--fleet", "--stream"];
+        let needs_process = |option: &String| NEED_PROCESS.contains(&option.as_str());
+        if self.shell.is_some() || self.options.iter().any(needs_process) {
+            Process::start(command).finish()
+        } else {
+            Call::of(&command).finish()
+        }
     }
 
     /// Starts it, and interrupts it when ten more responses have come after the banner.
@@ -233,15 +257,20 @@ impl<'a> Load<'a> {
 
     /// Starts it, to be finished later.
     pub(crate) fn start(self) -> Running<'a> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!("r{}.json", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let json = self.site.folder.file(&name);
+        let json = self.document();
         let command = self.command(&["--json", &json]);
         Running {
             process: Process::start(command),
             site: self.site,
             json,
         }
+    }
+
+    /// A new name for the document.
+    fn document(&self) -> String {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = format!("r{}.json", NUMBER.fetch_add(1, Ordering::Relaxed));
+        self.site.folder.file(&name)
     }
 
     fn command(&self, more: &[&str]) -> Command {
@@ -305,22 +334,34 @@ impl<'a> Running<'a> {
 
     /// Waits for its end, reads the document and checks it.
     pub(crate) fn finish(self) -> Run<'a> {
-        let Self {
-            process,
-            site,
-            json,
-        } = self;
+        Run::checked(self.site, &self.json, self.process.finish())
+    }
+}
+
+/// A finished run whose document, report and server agree.
+pub(crate) struct Run<'a> {
+    pub(crate) result: RunResult,
+    pub(crate) document: serde_json::Value,
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    site: &'a Site,
+}
+
+impl<'a> Run<'a> {
+    /// Reads the document of a run and checks it.
+    fn checked(site: &'a Site, json: &str, output: Output) -> Self {
         let Output {
             code,
             stdout,
             stderr,
-        } = process.finish();
-        let document = match fs::read(&json) {
+        } = output;
+        let document = match fs::read(json) {
             Ok(document) => document,
             Err(error) => panic!("no document: {error}; {code:?}\n{stdout}\n{stderr}"),
         };
         let result = judge::document(&document);
-        let run = Run {
+        let run = Self {
             result,
             document: serde_json::from_slice(&document).unwrap(),
             code,
@@ -335,16 +376,6 @@ impl<'a> Running<'a> {
         claims.hold_against(&site.counts());
         run
     }
-}
-
-/// A finished run whose document, report and server agree.
-pub(crate) struct Run<'a> {
-    pub(crate) result: RunResult,
-    pub(crate) document: serde_json::Value,
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-    site: &'a Site,
 }
 
 impl Run<'_> {
