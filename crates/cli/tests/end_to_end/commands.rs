@@ -4,7 +4,7 @@ use std::process::Command;
 
 use testkit::{Folder, Process};
 
-use crate::harness::{io_arguments, program};
+use crate::harness::{call, io_arguments, program};
 use crate::judge;
 
 #[test]
@@ -205,10 +205,10 @@ fn the_completions_for_bash_know_the_options() {
 #[test]
 fn each_command_has_help_and_a_manual_page() {
     for command in ["run", "serve", "demo", "sockets", "completions", "man"] {
-        let help = Process::start(program(&[command, "--help"])).finish();
+        let help = call(&[command, "--help"]).finish();
         assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{help:?}");
         assert!(help.stdout.contains("Usage: "), "{help:?}");
-        let page = Process::start(program(&["man", command])).finish();
+        let page = call(&["man", command]).finish();
         assert_eq!(page.code, Some(0), "{page:?}");
         assert!(
             page.stdout.contains(".TH ") && page.stdout.contains(command),

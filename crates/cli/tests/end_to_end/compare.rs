@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use testkit::{Folder, Output, Process};
+use testkit::{Folder, Output};
 
-use crate::harness::{load, program, site};
+use crate::harness::{call, load, site};
 
 /// Reports of wrk with these rates, as people keep them in notes.
 fn notes(rates: &[f64]) -> String {
@@ -28,10 +28,18 @@ fn around(middle: f64) -> [f64; 6] {
     [0.0, 1.0, -1.0, 2.0, -2.0, 3.0].map(|step| middle + step)
 }
 
+/// Compares files of the folder.
 fn compare(folder: &Folder, arguments: &[&str]) -> Output {
-    let mut command = program(&["compare"]);
-    command.current_dir(folder.file(".")).args(arguments);
-    Process::start(command).finish()
+    let in_folder = |names: &str| {
+        let paths: Vec<String> = names.split(',').map(|name| folder.file(name)).collect();
+        paths.join(",")
+    };
+    let arguments = arguments.iter().map(|&it| match it {
+        names if names.contains(".txt") || names.contains(".json") => in_folder(names),
+        other => other.to_owned(),
+    });
+    let arguments: Vec<String> = arguments.collect();
+    call(&["compare"]).with(&arguments).finish()
 }
 
 fn folder_with(files: &[(&str, &[f64])]) -> Folder {

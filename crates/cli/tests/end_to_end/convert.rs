@@ -7,7 +7,7 @@ use std::process::Command;
 use origin::{Identity, Options, TlsSettings};
 use testkit::{Output, Process, require};
 
-use crate::harness::{Site, io_arguments, program, site, site_with};
+use crate::harness::{Call, Site, call, io_arguments, program, site, site_with};
 
 fn recording() -> Site {
     site_with(Options {
@@ -17,7 +17,7 @@ fn recording() -> Site {
 }
 
 fn wrkbench(arguments: &[&str]) -> Output {
-    Process::start(program(arguments)).finish()
+    call(arguments).finish()
 }
 
 /// A request as the server got it. Names are in lower case; curl's own `Accept` and `User-Agent`,
@@ -157,19 +157,11 @@ fn a_repeated_header_is_sent_as_often_as_curl_sends_it() {
     let mut run = program(&["curl", "--run"]);
     run.args(command)
         .args(["--", "-n1", "-c1", "-t1", "--quiet"]);
-    let output = Process::start({
-        run.args(io_arguments());
-        run
-    })
-    .finish();
+    let output = Call::of(run.args(io_arguments())).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
     // On the command line of a run it is wrk's rule.
     let mut run = program(&["-n1", "-c1", "-t1", "-H", "A: 1", "-H", "A: 2", &url]);
-    let output = Process::start({
-        run.args(io_arguments());
-        run
-    })
-    .finish();
+    let output = Call::of(run.args(io_arguments())).finish();
     assert!(
         output
             .stderr
@@ -247,7 +239,7 @@ fn a_certificate_is_verified_as_curl_does() {
         let mut command = program(&["curl", "--run", "curl", &url]);
         command.args(options).args(["--", "-d200ms", "-c1", "-t1"]);
         command.args(io_arguments());
-        Process::start(command).finish()
+        Call::of(&command).finish()
     };
     let refused = run(&["--http1.1"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -488,7 +480,7 @@ fn no_secret_of_a_converted_command_is_saved() {
         "-t1",
     ]);
     command.args(["--json", &json]).args(io_arguments());
-    let output = Process::start(command).finish();
+    let output = Call::of(&command).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
     let saved = fs::read_to_string(&json).unwrap();
     for text in [&output.stdout, &output.stderr, &saved] {
@@ -515,7 +507,7 @@ fn run_of_several(site: &Site, arguments: &[&str]) -> (Output, serde_json::Value
     command
         .args(["-n6", "-c1", "-t1", "--json", &json])
         .args(io_arguments());
-    let output = Process::start(command).finish();
+    let output = Call::of(&command).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
     let document = fs::read_to_string(&json).unwrap();
     for text in [&document, &output.stdout, &output.stderr] {
@@ -622,7 +614,7 @@ fn a_written_file_is_sent_with_requests() {
     command.args(io_arguments());
     let output = Process::start(command).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
-    let once = Process::start(program(&["--once", "--requests", &file])).finish();
+    let once = call(&["--once", "--requests", &file]).finish();
     assert!(once.stdout.contains("> POST /1 HTTP/1.1\n"), "{once:?}");
     let recorded = site.stop().recorded;
     let sent: Vec<Sent> = recorded.iter().map(|one| Sent::of(one)).collect();

@@ -5,12 +5,15 @@ use std::fs;
 use serde_json::Value;
 use testkit::{Folder, Output, Process};
 
-use crate::harness::{Site, load, program, site};
+use crate::harness::{Site, call, load, program, site};
 
+/// The program with these arguments, of which `.` and a pattern of files are about the folder.
 fn wrkbench(folder: &Folder, arguments: &[&str]) -> Output {
-    let mut command = program(arguments);
-    command.current_dir(folder.path());
-    Process::start(command).finish()
+    let arguments = arguments.iter().map(|&it| match it {
+        "." | "change*.json" => folder.file(it),
+        other => other.to_owned(),
+    });
+    call(&[]).with(&arguments.collect::<Vec<_>>()).finish()
 }
 
 /// The document of a short run with these options.
@@ -73,7 +76,9 @@ fn a_history_names_the_day_on_which_a_rate_fell() {
     }
     let history = |more: &[&str]| {
         let arguments = [&["report", "--trend", ".", "--metric", "requests/s"], more].concat();
-        wrkbench(&folder, &arguments)
+        let mut command = program(&arguments);
+        command.current_dir(folder.path());
+        Process::start(command).finish()
     };
     let output = history(&[]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -123,7 +128,8 @@ fn a_history_says_what_it_lacks() {
     for day in 1..=4 {
         save_day(&folder, &document, day, "same", 1.0);
     }
-    let output = wrkbench(&folder, &["report", "--trend", "."]);
+    let page = folder.file("report.html");
+    let output = wrkbench(&folder, &["report", "--trend", ".", "-o", &page]);
     assert_eq!(output.code, Some(0), "{output:?}");
     let few = "requests/s: not enough to find a change: 4 days, and at least ";
     assert!(output.stdout.starts_with(few), "{output:?}");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use testkit::{Folder, Process, one_line};
 
-use crate::harness::{io_arguments, program, site};
+use crate::harness::{call, io_arguments, site};
 
 #[test]
 fn no_input_is_read_from_a_device() {
@@ -41,7 +41,7 @@ fn no_input_is_read_from_a_device() {
             "/dev/zero",
         ],
     ] {
-        let output = Process::start(program(arguments)).finish();
+        let output = call(arguments).finish();
         assert_eq!(output.code, Some(1), "{arguments:?}: {output:?}");
         let line = output.stderr.lines().last().unwrap_or_default();
         assert!(
@@ -57,7 +57,7 @@ fn a_file_that_a_request_file_names_is_a_regular_file() {
     let site = site();
     let lines = "{\"path\":\"/\",\"body_file\":\"/dev/zero\"}\n";
     let file = site.folder.file_with("f.jsonl", lines);
-    let output = Process::start(program(&["--requests", &file, &site.url("/")])).finish();
+    let output = call(&["--requests", &file, &site.url("/")]).finish();
     assert_eq!(output.code, Some(1), "{output:?}");
     let said = "f.jsonl:1:25: /dev/zero: not a regular file";
     assert!(one_line(&output.stderr).contains(said), "{output:?}");

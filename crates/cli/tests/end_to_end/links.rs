@@ -6,13 +6,11 @@ use std::process::Command;
 
 use testkit::{Output, Process};
 
-use crate::harness::{Site, io_arguments, site};
+use crate::harness::{Call, Site, io_arguments, site};
 
-fn link(site: &Site, name: &str) -> Command {
-    let link = site.folder.file(name);
-    let _ = std::fs::remove_file(&link);
-    symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
-    let mut command = Command::new(link);
+/// The program by this name.
+fn link(name: &str) -> Command {
+    let mut command = Command::new(name);
     command.args(io_arguments());
     command
 }
@@ -20,11 +18,7 @@ fn link(site: &Site, name: &str) -> Command {
 /// A run with too few samples for its percentiles, which prints a note.
 fn thin_run(mut command: Command, site: &Site, options: &[&str]) -> Output {
     command.args(["-t1", "-c2", "-n20", "-L"]).args(options);
-    let output = Process::start({
-        command.arg(site.url("/"));
-        command
-    });
-    let output = output.finish();
+    let output = Call::of(command.arg(site.url("/"))).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
     output
 }
@@ -34,10 +28,10 @@ fn notes_stay_out_of_output_for_other_programs() {
     let site = site();
     for name in ["wrk", "wrk2", "wrk-cmm"] {
         for options in [&["-R2k"][..], &["-R2k", "-v"]] {
-            let silent = thin_run(link(&site, name), &site, options);
+            let silent = thin_run(link(name), &site, options);
             assert_eq!(silent.stderr, "", "{name} {options:?}");
         }
-        let mut command = link(&site, name);
+        let mut command = link(name);
         command.env("WRKBENCH_NOTES", "1");
         let told = thin_run(command, &site, &["-R2k"]);
         assert!(
@@ -50,7 +44,9 @@ fn notes_stay_out_of_output_for_other_programs() {
 #[test]
 fn errors_are_printed_in_any_case() {
     let site = site();
-    let mut command = link(&site, "wrk");
+    let link = site.folder.file("wrk");
+    symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
+    let mut command = Command::new(link);
     command.args(["-d1s", "-s", "/nonexistent.lua", &site.url("/")]);
     let output = Process::start(command).finish();
     assert!(
@@ -68,7 +64,7 @@ fn the_version_before_a_run_is_that_of_the_tool_in_use() {
         (&["--version", "-R2k"], "wrk 4.0.0 ["),
         (&["-v", "--breakout"], "wrk 4.1.0-42 ["),
     ] {
-        let output = thin_run(link(&site, "wrk"), &site, options);
+        let output = thin_run(link("wrk"), &site, options);
         assert!(output.stdout.starts_with(begin), "{output:?}");
         assert!(
             output.stdout.contains("\nRunning 20 requests test @ "),
@@ -104,10 +100,7 @@ fn without_a_response_the_table_is_empty_and_wrkbench_adds_a_line() {
     let site = site();
     let url = site.url("/?stall=head");
     let line = "\n  No request succeeded, so there is no latency to show\n  0 requests in ";
-    for (mut command, is_ours) in [
-        (link(&site, "wrk"), false),
-        (Command::new(env!("CARGO_BIN_EXE_wrkbench")), true),
-    ] {
+    for (mut command, is_ours) in [(link("wrk"), false), (Command::new("wrkbench"), true)] {
         command.args([
             "-t1",
             "-c1",
@@ -115,7 +108,7 @@ fn without_a_response_the_table_is_empty_and_wrkbench_adds_a_line() {
             "-L",
             &url.replace("http://", "https://"),
         ]);
-        let output = Process::start(command).finish();
+        let output = Call::of(&command).finish();
         assert_eq!(output.code, Some(1), "{output:?}");
         assert_eq!(output.stdout.contains(line), is_ours, "{output:?}");
         assert_eq!(output.stdout.contains("-nan%"), !is_ours, "{output:?}");
@@ -125,9 +118,8 @@ fn without_a_response_the_table_is_empty_and_wrkbench_adds_a_line() {
 
 #[test]
 fn without_a_url_a_link_prints_the_usage_of_its_tool_and_nothing_else() {
-    let site = site();
     for (name, lines) in [("wrk", 14), ("wrk2", 22), ("wrk-cmm", 18)] {
-        let output = Process::start(link(&site, name)).finish();
+        let output = Call::of(&link(name)).finish();
         assert_eq!(output.code, Some(1), "{output:?}");
         assert_eq!(output.stdout.lines().count(), lines, "{output:?}");
         let last = output.stdout.lines().last().unwrap_or_default();

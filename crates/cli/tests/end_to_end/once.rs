@@ -11,12 +11,11 @@ use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::{self, Received, ServerSettings, writer};
 use testkit::{Output, Process, TestServer};
 
-use crate::harness::{Site, io_arguments, program, site, site_with};
+use crate::harness::{Site, call, io_arguments, program, site, site_with};
 
 fn once(arguments: &[&str]) -> Output {
-    let mut command = program(&["--once"]);
-    command.args(io_arguments()).args(arguments);
-    Process::start(command).finish()
+    let call = call(&["--once"]).with(&io_arguments());
+    call.with(arguments).finish()
 }
 
 fn over_tls() -> Site {

@@ -1,11 +1,10 @@
 //! Wrong input: one line, exit code 1, nothing on stdout, nothing started.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Command;
+use std::os::unix::fs::PermissionsExt;
 
 use testkit::{Process, one_line};
 
-use crate::harness::{program, site};
+use crate::harness::{call, program, site};
 
 const COUNT: &str = "(expected like 100, 10k, 1.5M)";
 const TIME: &str = "(expected like 30s, 500ms, 1.5m, 1h30m)";
@@ -144,12 +143,10 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
 #[test]
 fn a_wrong_option_is_one_line_that_names_it() {
     let site = site();
-    let link = site.folder.file("wrk");
-    symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
     for (arguments, expected) in wrong_options() {
-        for (mut command, name) in [(program(&[]), "wrkbench"), (Command::new(&link), "wrk")] {
-            command.args(&arguments).arg(site.url("/"));
-            let output = Process::start(command).finish();
+        for name in ["wrkbench", "wrk"] {
+            let url = site.url("/");
+            let output = call(&arguments).with(&[url]).named(name).finish();
             assert_eq!(
                 output.only_line(),
                 format!("{name}: {expected}"),
@@ -192,7 +189,7 @@ fn a_wrong_url_is_one_line_that_shows_it() {
                 .to_owned(),
         ),
     ] {
-        let output = Process::start(program(&["-c1", "-t1", url])).finish();
+        let output = call(&["-c1", "-t1", url]).finish();
         assert_eq!(
             output.only_line(),
             format!("wrkbench: invalid URL: {expected}")
@@ -236,7 +233,7 @@ fn wrong_input_of_other_commands_is_one_line() {
             "-o \"x.html\": is also the file of --json",
         ),
     ] {
-        let output = Process::start(program(arguments)).finish();
+        let output = call(arguments).finish();
         assert_eq!(output.only_line(), format!("wrkbench: {expected}"));
     }
 }
@@ -295,7 +292,7 @@ fn an_error_repeats_only_the_beginning_of_a_long_input() {
         &["sweep", &experiment],
         &["--requests", &requests, url],
     ] {
-        let output = Process::start(program(arguments)).finish();
+        let output = call(arguments).finish();
         assert_eq!(output.code, Some(1), "{output:?}");
         let repeated = output.stderr.split(|c| c != 'x').map(str::len).max();
         assert!(
@@ -312,7 +309,7 @@ fn a_read_only_file_is_not_replaced_by_a_result() {
     let file = site.folder.file_with("r.json", "kept");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o444)).unwrap();
     for option in ["--json", "--hgrm", "--hlog", "--stream"] {
-        let output = Process::start(program(&["-d1s", option, &file, &site.url("/")])).finish();
+        let output = call(&["-d1s", option, &file, &site.url("/")]).finish();
         let expected = "is read-only: make it writable (chmod u+w), or choose another path";
         assert!(output.only_line().contains(expected), "{output:?}");
     }

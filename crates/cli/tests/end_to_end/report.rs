@@ -1,19 +1,17 @@
 //! `report`: output file, format, exit code.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
-use std::process::Stdio;
 
 use serde_json::Value;
 use testkit::{Folder, Output, Process, one_line};
 
-use crate::harness::{load, program, site};
+use crate::harness::{call, load, program, site};
 
 const WRK: &str = include_str!("../../../report/tests/captured/wrk.txt");
 
 fn report(arguments: &[&str]) -> Output {
-    Process::start(program(&[&["report"], arguments].concat())).finish()
+    call(&["report"]).with(arguments).finish()
 }
 
 /// Refused: one line on stderr, exit code 1, nothing on stdout.
@@ -105,18 +103,10 @@ fn one_result_as_json_is_that_result() {
 
 #[test]
 fn a_text_report_on_stdin_is_shown_without_missing_values() {
-    let mut child = program(&["report", "-", "--format", "csv", "-o", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(WRK.as_bytes()).unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
+    let output = call(&["report", "-", "--format", "csv", "-o", "-"]);
+    let output = output.stdin(WRK).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let text = output.stdout;
     assert!(text.contains("\r\nstdin:1,"), "{text}");
     assert!(text.contains(",requests_per_sec,"), "{text}");
     assert!(!text.contains(",cpu_"), "{text}");
@@ -318,8 +308,7 @@ fn reports_in_a_folder_of_runs_are_ignored() {
         assert_eq!(output.code, Some(0), "{output:?}");
         assert!(output.stderr.contains(": 2 runs, "), "{output:?}");
     }
-    let table = program(&["table", &root, "--format", "json"]);
-    let table = Process::start(table).finish();
+    let table = call(&["table", &root, "--format", "json"]).finish();
     folder.file_with("table.json", &table.stdout);
     let output = report(&[&root, "--format", "github"]);
     assert_eq!(output.code, Some(0), "{output:?}");

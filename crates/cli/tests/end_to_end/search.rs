@@ -1,23 +1,31 @@
 //! `wrkbench search` and `wrkbench check` against servers whose capacity is known.
 
+use std::process::Command;
+
 use origin::Options;
 use results::file::load_trial;
 use results::{SearchEnd, SearchOutcome, SearchPhase, Trial, TrialOutcome};
 use testkit::{Folder, Output, Process};
 
-use crate::harness::{Site, program, site, site_with};
+use crate::harness::{Call, Site, call, program, site, site_with};
 
-fn command(folder: &Folder, name: &str, arguments: &[&str]) -> Process {
+fn command(folder: &Folder, name: &str, arguments: &[&str]) -> Command {
     let [results, journal] = ["results", "journal"].map(|name| folder.file(name));
     let mut command = program(&[name, "--results", &results, "--journal", &journal]);
     command
         .args(["-t1", "-c4", "-d1s", "--warmup=0s"])
         .args(arguments);
-    Process::start(command)
+    command
 }
 
 fn made(folder: &Folder, name: &str, arguments: &[&str]) -> Output {
-    command(folder, name, arguments).finish()
+    Process::start(command(folder, name, arguments)).finish()
+}
+
+fn refused(folder: &Folder, name: &str, arguments: &[&str], expected: &str) {
+    let output = Call::of(&command(folder, name, arguments)).finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains(expected), "{output:?}");
 }
 
 /// One request at a time, each of which takes this long: it carries 1000 / `ms` requests/s.
@@ -109,7 +117,7 @@ fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
     assert_eq!((again.code, again.stdout), (output.code, output.stdout));
     // The page has its runs over the rate.
     let (results, page) = (folder.file("results"), folder.file("page.html"));
-    let report = Process::start(program(&["report", &results, "-o", &page])).finish();
+    let report = call(&["report", &results, "-o", &page]).finish();
     assert_eq!(report.code, Some(0), "{report:?}");
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("Highest rate") && page.contains("search-0"));
@@ -152,7 +160,7 @@ fn a_server_that_stops_in_a_search_ends_it_and_the_search_can_be_resumed() {
     let folder = Folder::new();
     let (site, url) = queue(2);
     let arguments = ["--slo", "p50<10ms", "--budget=60s", "--precision=30%", &url];
-    let process = command(&folder, "search", &arguments);
+    let process = Process::start(command(&folder, "search", &arguments));
     await_steps(&folder, 2);
     drop(site);
     let output = process.finish();
@@ -184,8 +192,7 @@ fn a_server_that_only_fails_has_no_rate() {
     let undecided = "max_rate<1: undecided: the search has found no rate";
     assert!(output.stderr.contains(undecided), "{output:?}");
     assert_eq!(outcome(&folder).rate_per_sec, None);
-    let table =
-        Process::start(program(&["table", &folder.file("results"), "--format=csv"])).finish();
+    let table = call(&["table", &folder.file("results"), "--format=csv"]).finish();
     assert!(!table.stdout.contains("max_rate"), "{table:?}");
 }
 
@@ -243,7 +250,7 @@ fn a_run_that_misses_the_condition_by_far_ends_early() {
     // The page of such a run says why it is short.
     let (trial, page) = (folder.file("trial.json"), folder.file("page.html"));
     std::fs::write(&trial, serde_json::to_string(&hopeless).unwrap()).unwrap();
-    let report = Process::start(program(&["report", &trial, "-o", &page])).finish();
+    let report = call(&["report", &trial, "-o", &page]).finish();
     assert_eq!(report.code, Some(0), "{report:?}");
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("it was certain to miss the conditions"));
@@ -254,7 +261,7 @@ fn an_interrupted_search_goes_on_where_it_was() {
     let folder = Folder::new();
     let (_site, url) = queue(2);
     let arguments = ["--slo", "p50<10ms", "--budget=12s", "--precision=40%", &url];
-    let process = command(&folder, "search", &arguments);
+    let process = Process::start(command(&folder, "search", &arguments));
     await_steps(&folder, 2);
     process.signal("INT");
     let output = process.finish();
@@ -293,9 +300,7 @@ fn what_cannot_be_searched_is_refused_in_one_line() {
             "the rate is missing: add -R",
         ),
     ] {
-        let output = made(&folder, name, arguments);
-        assert_eq!(output.code, Some(1), "{output:?}");
-        assert!(output.stderr.contains(expected), "{output:?}");
+        refused(&folder, name, arguments, expected);
     }
 }
 
@@ -347,9 +352,7 @@ fn a_condition_about_requests_that_the_file_does_not_have_starts_nothing() {
         ),
     ] {
         let arguments = [&["--slo", slo, &url], options].concat();
-        let output = made(&site.folder, "search", &arguments);
-        assert_eq!(output.code, Some(1), "{output:?}");
-        assert!(output.stderr.contains(expected), "{output:?}");
+        refused(&site.folder, "search", &arguments, expected);
     }
     let results = site.folder.join("results");
     assert!(!results.exists(), "no step was made");

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::process::Stdio;
 
 use serde_json::Value;
-use testkit::{Process, eventually, one_line};
+use testkit::{Process, eventually};
 
-use crate::harness::program;
+use crate::harness::{call, program};
 
 /// A listening socket and a connection to it that has sent three bytes.
 struct Sockets {
@@ -41,7 +41,7 @@ impl Sockets {
 
     /// The lines about these sockets.
     fn listed(&self, arguments: &[&str]) -> Vec<Value> {
-        let output = Process::start(program(&[&["sockets"], arguments].concat())).finish();
+        let output = call(&["sockets"]).with(arguments).finish();
         assert_eq!(
             (output.code, output.stderr.as_str()),
             (Some(0), ""),
@@ -202,7 +202,7 @@ fn an_invalid_filter_is_one_line_and_lists_nothing() {
         ),
         (&["--watch", "0"], "--watch 0: must be longer than 0"),
     ] {
-        let output = Process::start(program(&[&["sockets"], arguments].concat())).finish();
+        let output = call(&["sockets"]).with(arguments).finish();
         assert_eq!(output.only_line(), format!("wrkbench: {expected}"));
     }
 }
@@ -214,11 +214,9 @@ fn a_failing_stdout_is_one_line() {
         .write(true)
         .open("/dev/full")
         .unwrap();
-    let output = program(&["sockets", "-a"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let output = call(&["sockets", "-a"]).stdout(full).finish();
     assert_eq!(
-        one_line(&stderr),
+        output.only_line(),
         "wrkbench: sockets: cannot write the list to stdout: No space left on device (os error 28)"
     );
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use results::{Trial, TrialOutcome};
 use testkit::{Output, Process, eventually};
 
-use crate::harness::{Site, io, program, site};
+use crate::harness::{Call, Site, io, program, site};
 use crate::judge;
 
 /// An experiment in its own folder that varies a load option and a file.
@@ -58,6 +58,15 @@ impl<'a> Experiment<'a> {
     }
 
     fn start_with_tries(&self, plan: &str, arguments: &[&str]) -> Process {
+        Process::start(self.command(plan, arguments))
+    }
+
+    /// What starts no trial, without a process.
+    fn call(&self, plan: &str, arguments: &[&str]) -> Output {
+        Call::of(&self.command(plan, arguments)).finish()
+    }
+
+    fn command(&self, plan: &str, arguments: &[&str]) -> Command {
         let path = self.path("plan.toml");
         fs::write(&path, plan).unwrap();
         let mut command = program(&["sweep", path.to_str().unwrap()]);
@@ -65,7 +74,7 @@ impl<'a> Experiment<'a> {
             command.arg("--journal").arg(self.path("journal"));
         }
         command.args(arguments);
-        Process::start(command)
+        command
     }
 
     fn run(&self, plan: &str, arguments: &[&str]) -> Output {
@@ -214,7 +223,7 @@ fn a_dry_run_prints_the_plan_and_changes_nothing() {
     let site = site();
     let experiment = Experiment::new(&site);
     let plan = experiment.plan("[hooks]\nrestart = 'touch restarted'");
-    let output = experiment.run(&plan, &["--dry-run", "--seed", "5"]);
+    let output = experiment.call(&plan, &["--dry-run", "--seed", "5"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     for line in [
         "8 (4 cells x 2 rounds)",
@@ -241,7 +250,7 @@ fn all_mistakes_are_reported_at_once_and_nothing_starts() {
         .plan("[hooks]\nrestart = 'no-such-program-anywhere'")
         .replace("threads = 1", "threads = 1\ntimeout = 'soon'")
         .replace("'server.tmpl'", "'nowhere.tmpl'");
-    let output = experiment.run(&plan, &["-q"]);
+    let output = experiment.call(&plan, &["-q"]);
     assert_eq!(
         (output.code, output.stdout.as_str()),
         (Some(1), ""),
@@ -252,7 +261,7 @@ fn all_mistakes_are_reported_at_once_and_nothing_starts() {
         assert_eq!(lines.count(), 1, "{reason}: {}", output.stderr);
     }
     assert!(!experiment.path("results").exists() && !experiment.path("journal/journal").exists());
-    let output = experiment.run("name = 'x'\nround = 3\n", &[]);
+    let output = experiment.call("name = 'x'\nround = 3\n", &[]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("plan.toml:2: "), "{}", output.stderr);
 }

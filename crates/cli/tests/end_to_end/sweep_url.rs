@@ -8,7 +8,7 @@ use results::file::{load_experiment, load_trial};
 use results::{Experiment, Trial, TrialOutcome};
 use testkit::{Output, Process};
 
-use crate::harness::{Site, io, program, site};
+use crate::harness::{Site, call, io, program, site};
 
 /// A folder in which sweeps are started.
 struct Desk<'a> {
@@ -25,12 +25,23 @@ impl<'a> Desk<'a> {
 
     /// `wrkbench sweep` of the site's URL with these arguments.
     fn sweep(&self, arguments: &[&str]) -> Output {
+        let all = self.words(arguments);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        self.run(&all)
+    }
+
+    /// The same without a process, for what leaves nothing in the folder.
+    fn dry_run(&self, arguments: &[&str]) -> Output {
+        let call = call(&["sweep", "--dry-run"]);
+        call.with(&self.words(arguments)).finish()
+    }
+
+    fn words(&self, arguments: &[&str]) -> Vec<String> {
         let url = self.site.url("/");
         let io = io().map_or_else(Vec::new, |io| vec![format!("--io={io}")]);
-        let io = io.iter().map(String::as_str);
         let usual = ["-t1", "-n200", "--journal", "journal", "--no-try", &url];
-        let all: Vec<&str> = arguments.iter().copied().chain(usual).chain(io).collect();
-        self.run(&all)
+        let words = arguments.iter().copied().chain(usual);
+        words.map(str::to_owned).chain(io).collect()
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -168,8 +179,7 @@ fn a_sweep_of_a_url_is_resumed_with_the_command_that_it_names() {
 fn a_sweep_with_restarts_waits_for_the_server() {
     let site = site();
     let desk = Desk::new(&site);
-    let output = desk.sweep(&[
-        "--dry-run",
+    let output = desk.dry_run(&[
         "--sysctl",
         "net.core.somaxconn=128,4096",
         "--restart",
@@ -354,8 +364,7 @@ fn what_the_command_line_says_of_the_judgement_is_saved_and_resumed() {
 fn the_printed_file_says_how_it_is_judged_and_when_it_ends() {
     let site = site();
     let desk = Desk::new(&site);
-    let output = desk.sweep(&[
-        "--dry-run",
+    let output = desk.dry_run(&[
         "-L",
         "connections",
         "2,4",

@@ -1,19 +1,16 @@
 //! `table`: input, formats, exit codes.
 
-use std::io::Write as _;
-use std::process::Stdio;
-
 use results::{AgentOutcome, AgentResult, RunResult};
-use testkit::{Folder, Output, Process, one_line};
+use testkit::{Folder, Output, one_line};
 
-use crate::harness::{load, program, site};
+use crate::harness::{call, load, site};
 
 const NOTES: &str = include_str!("../../../analysis/tests/data/notes.md");
 const PLACES: &str = include_str!("../../../analysis/tests/data/places.txt");
 const WRK: &str = include_str!("../../../report/tests/captured/wrk.txt");
 
 fn table(arguments: &[&str]) -> Output {
-    Process::start(program(&[&["table"], arguments].concat())).finish()
+    call(&["table"]).with(arguments).finish()
 }
 
 fn row<'a>(output: &'a Output, begin: &str) -> Vec<&'a str> {
@@ -51,7 +48,7 @@ fn an_interrupted_run_is_marked_and_in_no_average() {
     let marked = row(&output, "| 2 |");
     assert_eq!(marked, ["2", "", "ended early by Ctrl-C"]);
     assert_eq!(row(&output, "| avg"), ["avg", "200.00", "1 of 2 runs"]);
-    let compared = Process::start(program(&["compare", &whole, &ended_early])).finish();
+    let compared = call(&["compare", &whole, &ended_early]).finish();
     assert_eq!(compared.code, Some(1));
     assert!(
         one_line(&compared.stderr).ends_with("run-2.json: no run to compare (1 failed)"),
@@ -117,26 +114,16 @@ fn a_row_without_figures_or_a_line_of_a_report_that_is_skipped_gives_exit_code_1
 
 #[test]
 fn stdin_is_read_as_text() {
-    let mut command = program(&["table", "-", "--format", "csv", "--columns", "requests"]);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(WRK.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    let text = String::from_utf8(output.stdout).unwrap();
+    let output = call(&["table", "-", "--format", "csv", "--columns", "requests"]);
+    let output = output.stdin(WRK).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
     assert!(
-        text.starts_with("run,requests,failure,source,lower_bounds\r\n1,"),
-        "{text}"
+        output
+            .stdout
+            .starts_with("run,requests,failure,source,lower_bounds\r\n1,"),
+        "{output:?}"
     );
-    assert!(text.contains(",,stdin:1,\r\n"), "{text}");
+    assert!(output.stdout.contains(",,stdin:1,\r\n"), "{output:?}");
 }
 
 #[test]
@@ -210,10 +197,9 @@ fn an_unwritable_table_or_comparison_is_one_line() {
         ),
     ] {
         let full = std::fs::File::options().write(true).open("/dev/full");
-        let output = program(arguments).stdout(full.unwrap()).output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
+        let output = call(arguments).stdout(full.unwrap()).finish();
         assert_eq!(
-            one_line(&String::from_utf8(output.stderr).unwrap()),
+            output.only_line(),
             format!("wrkbench: {what} to stdout: No space left on device (os error 28)")
         );
     }
@@ -351,7 +337,7 @@ fn results_of_unlike_load_are_never_averaged() {
         let is_apart = output.stderr.contains(&said);
         assert_eq!(is_apart, !difference.is_empty(), "{said}: {output:?}");
     }
-    let compared = Process::start(program(&["compare", &files[0], &files[1]])).finish();
+    let compared = call(&["compare", &files[0], &files[1]]).finish();
     let said = "wrkbench: run-1.json and run-2.json: different loads: timeout 2 s / 5 s\n";
     assert!(compared.stderr.contains(said), "{compared:?}");
 }

@@ -1,19 +1,25 @@
 //! `wrkbench versus` against servers whose differences are known.
 
+use std::process::Command;
+
 use origin::{Options, Recipe};
 use results::Experiment;
 use results::file::load_experiment;
 use testkit::{Folder, Output, Process};
 
-use crate::harness::{Site, program, site, site_with};
+use crate::harness::{Call, Site, call, program, site, site_with};
 
-fn versus(folder: &Folder, arguments: &[&str]) -> Output {
+fn command(folder: &Folder, arguments: &[&str]) -> Command {
     let results = folder.file("results");
     let journal = folder.file("journal");
     let mut command = program(&["versus", "--results", &results, "--journal", &journal]);
     command.args(["-t1", "-c2", "-d200ms", "--warmup=0s"]);
     command.args(arguments);
-    Process::start(command).finish()
+    command
+}
+
+fn versus(folder: &Folder, arguments: &[&str]) -> Output {
+    Process::start(command(folder, arguments)).finish()
 }
 
 fn experiment(folder: &Folder) -> Experiment {
@@ -55,7 +61,7 @@ fn the_faster_server_is_named_with_an_interval() {
     // The same page is made from the folder, although it has a page now.
     let results = folder.file("results");
     let again = folder.file("again.html");
-    let report = Process::start(program(&["report", &results, "-o", &again])).finish();
+    let report = call(&["report", &results, "-o", &again]).finish();
     assert_eq!(report.code, Some(0), "{report:?}");
     assert!(std::fs::read_to_string(&again).unwrap() == text);
     let made = experiment(&folder);
@@ -74,7 +80,7 @@ fn compare_has_the_interval_of_the_sentence() {
     let compare = |more: &[&str]| {
         let mut command = program(&["compare", &results]);
         command.args(more);
-        Process::start(command).finish()
+        Call::of(&command).finish()
     };
     let text = compare(&[]).stdout;
     // `1.1 to 2.2 %` in the table of versus, which is that of compare.
@@ -148,8 +154,7 @@ fn a_server_that_only_answers_500_wins_nothing() {
         "{output:?}"
     );
     let results = folder.file("results");
-    let compare = program(&["compare", &results, "--fail-on-regression=5%"]);
-    let judged = Process::start(compare).finish();
+    let judged = call(&["compare", &results, "--fail-on-regression=5%"]).finish();
     assert_ne!(judged.code, Some(0), "{judged:?}");
 }
 
@@ -279,11 +284,11 @@ fn what_cannot_be_compared_is_refused_in_one_line() {
             "is not a percentage above 0",
         ),
     ] {
-        let output = versus(&folder, arguments);
+        let output = Call::of(&command(&folder, arguments)).finish();
         assert_eq!(output.code, Some(1), "{output:?}");
         assert!(output.stderr.contains(expected), "{output:?}");
     }
-    let output = versus(&folder, &["http://a/"]);
+    let output = Call::of(&command(&folder, &["http://a/"])).finish();
     assert_eq!(output.code, Some(1), "{output:?}");
 }
 
