@@ -5,9 +5,9 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
 use results::RunResult;
-use testkit::{Folder, Output, Process, TestServer};
+use testkit::{Folder, Output, TestServer};
 
-use crate::harness::{io_arguments, program};
+use crate::harness::{Call, io_arguments, program};
 use crate::judge;
 
 /// Servers on the same port of several loopback addresses, and the `Host` headers that they got.
@@ -61,7 +61,7 @@ fn run(options: &[&str], url: &str) -> (RunResult, Output) {
     let json = folder.file("result.json");
     let mut command = program(options);
     command.args(io_arguments()).args(["--json", &json, url]);
-    let output = Process::start(command).finish();
+    let output = Call::of(&command).finish();
     let document = std::fs::read(&json);
     let document = document.unwrap_or_else(|error| panic!("{error}: {}", output.stderr));
     (judge::document(&document), output)
@@ -183,7 +183,7 @@ fn rules_that_cannot_be_used_are_refused_in_a_line() {
     ] {
         let mut command = program(options);
         command.arg("http://127.0.0.1:1/");
-        let Output { code, stderr, .. } = Process::start(command).finish();
+        let Output { code, stderr, .. } = Call::of(&command).finish();
         assert_eq!(code, Some(1), "{options:?}: {stderr}");
         assert!(stderr.contains(expected), "{options:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{options:?}: {stderr}");

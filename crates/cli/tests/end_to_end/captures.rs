@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use origin::Options;
 use results::ErrorKind;
-use testkit::{Folder, Process, one_line};
+use testkit::{Folder, one_line};
 
-use crate::harness::{Site, io_arguments, load, program, site, site_with};
+use crate::harness::{Call, Site, io_arguments, load, program, site, site_with};
 use crate::judge;
 use crate::proxies::with_tls;
 
@@ -176,7 +176,7 @@ fn a_client_takes_its_values_from_host_to_host() {
             .args(io_arguments())
             .args(["--json", &json])
             .args(options);
-        let output = Process::start(command).finish();
+        let output = Call::of(&command).finish();
         assert_eq!(output.code, Some(0), "{options:?} {output:?}");
         let result = judge::document(&std::fs::read(&json).unwrap());
         assert_eq!(result.recording.counters.answered, 60, "{options:?}");

@@ -225,8 +225,8 @@ impl<'a> Load<'a> {
         self.output_of(command)
     }
 
-    /// Runs it to its end, reads the document and checks it.
-    fn finish(self) -> Run<'a> {
+    /// Runs it to its end with any exit code, reads the document and checks it.
+    pub(crate) fn finish(self) -> Run<'a> {
         let json = self.document();
         let command = self.command(&["--json", &json]);
         Run::checked(self.site, &json, self.output_of(command))

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use origin::{Identity, Options, TlsSettings};
 use results::{ErrorKind, RunResult};
-use testkit::{Folder, Output, Process, one_line};
+use testkit::{Folder, Output, one_line};
 
-use crate::harness::{Site, io_arguments, program, site, site_with};
+use crate::harness::{Call, Site, io_arguments, program, site, site_with};
 use crate::judge;
 use crate::request_files::received;
 
@@ -21,7 +21,7 @@ fn recording() -> Options {
 fn output(file: &str, options: &[&str]) -> Output {
     let mut command = program(&["-T2s", "--requests", file]);
     command.args(io_arguments()).args(options);
-    Process::start(command).finish()
+    Call::of(&command).finish()
 }
 
 /// A run whose document is checked.

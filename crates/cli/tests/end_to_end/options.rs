@@ -4,9 +4,8 @@ use std::os::unix::fs::symlink;
 
 use origin::{Address, LoggedRequest, Options};
 use report::{Format, TextOptions};
-use testkit::Process;
 
-use crate::harness::{io, io_arguments, load, program, site, site_with};
+use crate::harness::{Call, call, io, io_arguments, load, program, site, site_with};
 
 /// A server that keeps the first requests byte for byte.
 fn recording() -> Options {
@@ -296,7 +295,7 @@ fn prefixes_of_long_options_and_options_after_the_url_work() {
 
     let mut command = program(&[&site.url("/"), "-n50", "-t2", "--conn=5"]);
     command.args(["--json", "-"]).args(io_arguments());
-    let output = Process::start(command).finish();
+    let output = Call::of(&command).finish();
     let result = crate::judge::document(output.stdout.as_bytes());
     assert_eq!(result.recording.counters.answered, 50);
     assert_eq!(
@@ -314,7 +313,7 @@ fn a_link_named_wrk_behaves_as_wrk() {
     let mut command = std::process::Command::new(&link);
     command.args(["-t2", "-c4", "-d200ms", "--timeout", "1s", "--json", &json]);
     command.args(io_arguments()).arg(site.url("/"));
-    let output = Process::start(command).finish();
+    let output = Call::of(&command).finish();
     assert_eq!(output.code, Some(0));
     assert!(
         output.stdout.starts_with("Running 200ms test @ "),
@@ -366,7 +365,7 @@ fn options_and_conditions_may_be_in_a_file() {
             .args(io_arguments())
             .args(["--json", &json])
             .args(more);
-        Process::start(command).finish()
+        Call::of(&command).finish()
     };
     let output = run(&[]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -397,7 +396,7 @@ fn options_and_conditions_may_be_in_a_file() {
         ),
     ] {
         let file = folder.file_with("bad.toml", text);
-        let output = Process::start(program(&["run", &file, &url])).finish();
+        let output = call(&["run", &file, &url]).finish();
         assert_eq!(output.code, Some(1), "{text}: {output:?}");
         assert!(output.only_line().contains(expected), "{text}: {output:?}");
     }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use origin::{Identity, Options, TlsSettings};
 use results::ErrorKind;
-use testkit::{Process, Refusing, TestServer, one_line};
+use testkit::{Refusing, TestServer, one_line};
 
-use crate::harness::{Site, load, program, site, site_with};
+use crate::harness::{Call, Site, load, program, site, site_with};
 
 fn recording() -> Options {
     Options {
@@ -233,7 +233,7 @@ fn one_exchange_goes_through_every_kind_of_proxy() {
     let once = |proxy: &str, options: &[&str]| {
         let mut command = program(&["--once", "-x", proxy]);
         command.args(options);
-        Process::start(command).finish()
+        Call::of(&command).finish()
     };
     let plain = site();
     let forwarded = once(

@@ -7,7 +7,7 @@ use origin::Options;
 
 use testkit::{Folder, Output, Process};
 
-use crate::harness::{Site, io_arguments, load, program, site, site_with};
+use crate::harness::{Call, Site, call, io_arguments, load, program, site, site_with};
 
 fn recording() -> Site {
     site_with(Options {
@@ -175,12 +175,12 @@ fn what_a_replay_cannot_do_is_refused_in_a_line() {
     ] {
         let mut command = program(&["--replay", &file]);
         command.args(arguments).arg(site.url("/"));
-        let Output { code, stderr, .. } = Process::start(command).finish();
+        let Output { code, stderr, .. } = Call::of(&command).finish();
         assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
     }
-    let without_url = Process::start(program(&["replay", &file])).finish();
+    let without_url = call(&["replay", &file]).finish();
     assert!(
         without_url
             .only_line()
@@ -268,7 +268,7 @@ fn a_file_with_moments_may_have_several_hosts() {
     let file = folder.file_with("trace.jsonl", (0..60).map(line).collect::<String>());
     let mut command = program(&["-t2", "-c4", "--requests", &file]);
     command.args(io_arguments());
-    let output = Process::start(command).finish();
+    let output = Call::of(&command).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.contains("  60 requests in "), "{output:?}");
     for (site, first) in sites.into_iter().zip([0, 1]) {
@@ -336,7 +336,7 @@ fn what_a_file_with_moments_cannot_do_is_refused_in_a_line() {
     ] {
         let mut command = program(arguments);
         command.arg(site.url("/"));
-        let Output { code, stderr, .. } = Process::start(command).finish();
+        let Output { code, stderr, .. } = Call::of(&command).finish();
         assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");

@@ -7,7 +7,7 @@ use origin::{Options, TlsSettings};
 use results::NameRecording;
 use testkit::Process;
 
-use crate::harness::{Run, Site, io_arguments, load, program, site, site_with};
+use crate::harness::{Call, Run, Site, call, io_arguments, load, program, site, site_with};
 use crate::tls::identity;
 
 /// Two names and a request without one, HEAD among them.
@@ -176,7 +176,7 @@ fn a_list_of_urls_goes_to_its_own_hosts_only_without_another_url() {
     let run = |url: &[&str]| {
         let mut command = program(&["--requests", &file, "-n20", "-t1", "-c2"]);
         command.args(io_arguments()).args(url);
-        Process::start(command).finish()
+        Call::of(&command).finish()
     };
     let refused = run(&[&one.url("/")]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -211,7 +211,7 @@ fn what_is_no_request_file_is_refused_before_anything_is_sent() {
         ("/dev/zero", "/dev/zero: is a device (expected a file)"),
     ] {
         let url = site.url("/");
-        let output = Process::start(program(&["--requests", file, &url])).finish();
+        let output = call(&["--requests", file, &url]).finish();
         assert_eq!(output.code, Some(1), "{output:?}");
         assert!(output.stderr.contains(said), "{output:?}");
         assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
@@ -279,11 +279,11 @@ fn the_first_url_of_the_file_is_the_target_without_another() {
     let site = site();
     let text = format!("{{\"url\":\"{}\"}}\n{{\"path\":\"/2\"}}\n", site.url("/1"));
     let file = site.folder.file_with("u.jsonl", text);
-    let output = Process::start(program(&["--requests", &file, "-n", "10", "-c2"])).finish();
+    let output = call(&["--requests", &file, "-n", "10", "-c2"]).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(site.counts().requests, 10);
     let file = site.folder.file_with("p.jsonl", "{\"path\":\"/2\"}\n");
-    let output = Process::start(program(&["--requests", &file, "-n", "10"])).finish();
+    let output = call(&["--requests", &file, "-n", "10"]).finish();
     assert_eq!(output.code, Some(1), "{output:?}");
     let said = "its requests have only paths (give the URL of the server)";
     assert!(output.stderr.contains(said), "{output:?}");
@@ -351,7 +351,7 @@ fn a_condition_on_a_name_that_no_request_has_is_refused_before_the_run() {
             "rate is only known of all requests",
         ),
     ] {
-        let output = Process::start(program(&[&options[..], &[&url]].concat())).finish();
+        let output = call(&[&options[..], &[&url]].concat()).finish();
         assert_eq!(output.code, Some(1), "{output:?}");
         assert!(output.stderr.contains(said), "{output:?}");
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use origin::Options;
 use testkit::Process;
 
-use crate::harness::{Site, load, program, site, site_with};
+use crate::harness::{Site, call, load, program, site, site_with};
 
 /// A text that only the secrets contain.
 const SECRET: &str = "hush";
@@ -62,7 +62,7 @@ fn a_secret_reaches_the_server_and_no_output() {
 
     let json = site.folder.file_with("run.json", &document);
     for format in ["html", "md", "csv", "json", "junit", "github"] {
-        let output = Process::start(program(&["report", &json, "--format", format])).finish();
+        let output = call(&["report", &json, "--format", format]).finish();
         assert_eq!(output.code, Some(0), "{output:?}");
         assert!(!output.stdout.contains(SECRET), "{format}");
         if format == "html" {
@@ -195,7 +195,7 @@ fn a_local_fleet_and_samples_show_no_secret() {
 
 #[test]
 fn a_user_without_a_password_is_refused_and_not_shown() {
-    let output = Process::start(program(&["-u", SECRET, "http://127.0.0.1:1/"])).finish();
+    let output = call(&["-u", SECRET, "http://127.0.0.1:1/"]).finish();
     assert_eq!(output.code, Some(1), "{output:?}");
     assert_eq!(
         output.stderr,
@@ -324,7 +324,7 @@ fn exports(site: &Site, results: &str) -> Vec<String> {
     let page = site.folder.file("page.html");
     let mut texts = Vec::new();
     let mut run = |arguments: &[&str]| {
-        let output = Process::start(program(arguments)).finish();
+        let output = call(arguments).finish();
         assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
         texts.extend([output.stdout, output.stderr]);
     };

@@ -5,9 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use results::RunResult;
-use testkit::{Folder, Output, Process, TestServer, eventually};
+use testkit::{Folder, Output, TestServer, eventually};
 
-use crate::harness::{io_arguments, program};
+use crate::harness::{Call, io_arguments, program};
 use crate::judge;
 
 /// A server that answers every request.
@@ -56,7 +56,7 @@ fn run(server: &TestServer, more: &[&str]) -> Output {
     command
         .args(io_arguments())
         .arg(format!("http://{}/", server.address()));
-    Process::start(command).finish()
+    Call::of(&command).finish()
 }
 
 fn run_to_document(server: &TestServer, more: &[&str]) -> RunResult {

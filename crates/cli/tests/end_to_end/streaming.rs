@@ -180,7 +180,7 @@ fn one_stream_that_is_cut_off_among_those_with_an_end_marker_counts() {
     let options = ["--events", "sse", "--requests", &requests];
     let run = load(&site).requests(100).with(&options);
     let run = run.with(&["--fail-if", "unfinished_streams>0"]);
-    let run = run.start().finish();
+    let run = run.finish();
     assert_eq!(run.code, Some(2), "{}", run.story());
     let events = events(&run);
     assert!(

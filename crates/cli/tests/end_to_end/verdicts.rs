@@ -12,7 +12,7 @@ fn lines<'a>(run: &'a Run<'_>, begin: &str) -> Vec<&'a str> {
 }
 
 fn judged<'a>(load: Load<'a>, conditions: &[&str]) -> Run<'a> {
-    load.with(&["--fail-if"]).with(conditions).start().finish()
+    load.with(&["--fail-if"]).with(conditions).finish()
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_saturated_generator_is_a_note_and_with_strict_exit_code_5() {
     let verdict = &run.document["generator"]["verdict"]["kind"];
     assert_eq!(verdict, "generator_limited");
 
-    let run = load().with(&["--strict", "--quiet"]).start().finish();
+    let run = load().with(&["--strict", "--quiet"]).finish();
     assert_eq!(run.code, Some(5), "{}", run.story());
     let told = lines(&run, "failed").join("\n");
     assert!(
@@ -205,7 +205,6 @@ fn strict_ends_with_5_exactly_if_the_generator_was_disturbed_or_saturated() {
     let run = load(&site)
         .for_ms(300)
         .with(&["-R100", "--strict"])
-        .start()
         .finish();
     let verdict = &run.document["generator"]["verdict"]["kind"];
     let is_refused = verdict == "generator_limited" || verdict == "disturbed";
