@@ -6,7 +6,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use in_process::call;
 use testkit::Folder;
+
+#[path = "end_to_end/in_process.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "end_to_end/ uses the rest, and a failing step fails the test"
+)]
+mod in_process;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wrkbench");
 
@@ -76,12 +85,12 @@ fn help_goes_to_stdout_with_exit_code_0_or_1_when_called_as_wrk() {
 
 #[test]
 fn without_a_url_the_usage_goes_to_stdout_and_the_reason_to_stderr() {
-    let output = output_of(Path::new(PROGRAM), &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let stdout = text(&output.stdout);
+    let output = call(&[]).finish();
+    assert_eq!(output.code, Some(1));
+    let stdout = output.stdout;
     assert!(stdout.starts_with("An HTTP load generator"), "{stdout}");
     assert!(stdout.contains("Usage: "), "{stdout}");
-    assert_eq!(text(&output.stderr).lines().count(), 1);
+    testkit::one_line(&output.stderr);
 }
 
 #[test]
@@ -94,13 +103,49 @@ fn the_version_is_one_line_on_stdout() {
         &["run", "--version"],
         &["man", "--version"],
     ] {
-        let output = output_of(Path::new(PROGRAM), arguments);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-        let line = concat!("wrkbench ", env!("CARGO_PKG_VERSION"), " [io_uring|epoll] ");
-        let stdout = text(&output.stdout);
-        assert!(stdout.starts_with(line), "{stdout}");
-        assert_eq!(stdout.lines().count(), 1, "{stdout}");
+        let output = call(arguments).finish();
+        assert_eq!(output.code, Some(0), "{arguments:?}");
+        let begin = concat!("wrkbench ", env!("CARGO_PKG_VERSION"), " [io_uring|epoll] ");
+        let line = testkit::one_line(&output.stdout);
+        assert!(line.starts_with(begin), "{line}");
         assert!(output.stderr.is_empty());
+    }
+}
+
+const NOTES: &str = include_str!("../../report/tests/captured/wrk.txt");
+
+#[test]
+fn a_process_prints_and_returns_what_a_call_does() {
+    let folder = Folder::new();
+    let (notes, empty) = (folder.file_with("notes.txt", NOTES), folder.file("none"));
+    let plan = folder.file_with("plan.toml", "rounds = 'two'\n");
+    for arguments in [
+        &["table", &notes][..],
+        &["table", &notes, &empty],
+        &["report", &notes, "--format", "csv"],
+        &["compare", &notes, &notes],
+        &["curl", "curl -H 'Cookie: a=b' http://h/", "-c5"],
+        &["har", &empty],
+        &["grpc", "list", "--proto", &empty],
+        &["sockets", "sport = :0"],
+        &["restore", "--dry-run", "--journal", &empty],
+        &["sweep", "--dry-run", &plan],
+        &["versus", "http://h/"],
+        &["--once", "--body-file", &empty, "http://h/"],
+        &["--json", &empty, "--stream", &empty, "http://h/"],
+        &["llm", "http://h/", "--print", "--model", "m", "--seed", "1"],
+        &["serve", "--threads", "0"],
+        &["completions", "bash"],
+        &["man", "sweep"],
+        &["help"],
+        &["-V"],
+    ] {
+        let output = output_of(Path::new(PROGRAM), arguments);
+        let called = call(arguments).finish();
+        assert_eq!(text(&output.stdout), called.stdout, "{arguments:?}");
+        assert_eq!(text(&output.stderr), called.stderr, "{arguments:?}");
+        assert_eq!(output.status.code(), called.code, "{arguments:?}");
+        assert!(output.stdout.len() + output.stderr.len() > 0 || arguments[0] == "sockets");
     }
 }
 
@@ -113,13 +158,10 @@ fn completions_and_the_manual_page_are_printed() {
         (&["man"], ".TH WRKBENCH 1 "),
         (&["man", "sweep"], ".TH WRKBENCH-SWEEP 1 "),
     ] {
-        let output = output_of(Path::new(PROGRAM), arguments);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
-        assert!(
-            text(&output.stdout).contains(part),
-            "{arguments:?} lacks {part}"
-        );
-        assert_eq!(text(&output.stderr), "");
+        let output = call(arguments).finish();
+        assert_eq!(output.code, Some(0), "{arguments:?}");
+        assert!(output.stdout.contains(part), "{arguments:?} lacks {part}");
+        assert_eq!(output.stderr, "");
     }
 }
 
@@ -127,17 +169,16 @@ fn completions_and_the_manual_page_are_printed() {
 fn all_manual_pages_are_written_to_a_folder_that_is_created() {
     let folder = Folder::new();
     let pages = folder.file("share/man1");
-    let output = output_of(Path::new(PROGRAM), &["man", "--output-dir", &pages]);
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
-    let sweep = std::fs::read(Path::new(&pages).join("wrkbench-sweep.1")).unwrap();
-    let printed = output_of(Path::new(PROGRAM), &["man", "sweep"]);
+    let output = call(&["man", "--output-dir", &pages]).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!((&*output.stdout, &*output.stderr), ("", ""));
+    let sweep = std::fs::read_to_string(Path::new(&pages).join("wrkbench-sweep.1")).unwrap();
+    let printed = call(&["man", "sweep"]).finish();
     assert_eq!(sweep, printed.stdout);
 
     let file = folder.file_with("file", "");
-    let output = output_of(Path::new(PROGRAM), &["man", "--output-dir", &file]);
-    assert_eq!(output.status.code(), Some(1));
-    let line = testkit::one_line(text(&output.stderr));
+    let output = call(&["man", "--output-dir", &file]).finish();
+    let line = output.only_line();
     assert!(line.starts_with("wrkbench: --output-dir "), "{line}");
 }
 
