@@ -189,20 +189,6 @@ fn the_demo_replaces_its_own_page_but_no_other_file() {
 }
 
 #[test]
-fn the_completions_for_bash_know_the_options() {
-    let output = Process::start(program(&["completions", "bash"])).finish();
-    assert_eq!(output.code, Some(0));
-    let folder = Folder::new();
-    let script = folder.file_with("complete.bash", &output.stdout);
-    let complete = "source \"$0\"; COMP_WORDS=(wrkbench --connections); COMP_CWORD=1; \
-                    _wrkbench wrkbench --connections wrkbench; echo \"${COMPREPLY[@]}\"";
-    let mut bash = Command::new("bash");
-    bash.args(["--norc", "-c", complete, &script]);
-    let output = Process::start(bash).finish();
-    assert_eq!(output.stdout, "--connections\n", "{output:?}");
-}
-
-#[test]
 fn each_command_has_help_and_a_manual_page() {
     for command in ["run", "serve", "demo", "sockets", "completions", "man"] {
         let help = call(&[command, "--help"]).finish();
