@@ -4,6 +4,7 @@
 //! nothing per request. While it runs, it shares nothing with other workers, except the schedule of
 //! a run at a fixed rate ([`crate::shared_schedule`]).
 
+mod accounting;
 mod breakdown;
 mod connection_stages;
 mod connections;
@@ -11,6 +12,7 @@ mod datagrams;
 mod drain;
 mod guarded_source;
 mod in_flight;
+mod network;
 mod opening;
 mod outage;
 mod packets;
@@ -22,6 +24,7 @@ mod reporting;
 mod requests;
 mod response_poll;
 mod responses;
+mod sender;
 mod settings;
 mod silence;
 mod slots;
@@ -35,41 +38,31 @@ mod writer;
 pub use settings::WorkerSettings;
 pub(crate) use watch::{ScriptTime, standstill_within};
 
-use self::breakdown::Breakdown;
 use self::connection_stages::ConnectionStages;
-use crate::addresses::WorkerAddresses;
 use crate::control::{RunState, RunTimes, StuckGuard};
-use crate::cookies::{CookieJar, CookieSite};
 use crate::error_kinds;
 use crate::good::GoodLimits;
 use crate::pacing::{Pacer, PacingWindow};
-use crate::recorder::{AnsweredTimes, Labels, Recorder};
+use crate::recorder::{Labels, Recorder};
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::slow_spans::SlowSpans;
 use crate::source::{RequestSource, SourceError};
+use accounting::Accounting;
 use connections::has_unstamped;
 use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
-use opening::Opening;
-use outage::Outage;
-use packets::PacketsBefore;
-use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
-use protocol::{Event, Session, Transport};
-use queued_sends::QueuedSends;
+use network::Network;
+use pool::ConnectSchedule;
+use protocol::{Session, Transport};
 use read_late::ReadLate;
-use refills::Refills;
 use reporting::ProgressReporter;
-use response_poll::ResponsePoll;
 use results::{Attribution, ErrorKind, Recording, WorkerUsage};
-use silence::Silence;
+use sender::RequestSender;
 use slots::Slots;
 use stall::StallDetector;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use stretch::Stretch;
-use usage::UsageMeter;
-use watch::Watch;
 use writer::{Batches, RequestWriter};
 
 /// The result of one worker.
@@ -115,26 +108,6 @@ impl From<SourceError> for StopReason {
     }
 }
 
-/// The cookies of all connections of a worker.
-struct Cookies {
-    site: CookieSite,
-    /// By key of the connection.
-    jars: Vec<CookieJar>,
-}
-
-impl Cookies {
-    /// `None` if connections keep none.
-    fn new(settings: &WorkerSettings) -> Option<Self> {
-        let connections = settings.connections_for_requests() as usize;
-        Some(Self {
-            site: settings.cookies()?,
-            jars: std::iter::repeat_with(CookieJar::default)
-                .take(connections)
-                .collect(),
-        })
-    }
-}
-
 /// The phases that a worker goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -145,10 +118,12 @@ enum Phase {
     Drain,
 }
 
-/// One worker. The module's documentation explains it.
+/// One worker: the three parts of its work, and what joins them. The module's documentation explains
+/// it.
 pub(crate) struct Worker<L, S: Session> {
-    io: L,
-    session_shared: S::Shared,
+    network: Network<L, S>,
+    sender: RequestSender<S>,
+    accounting: Accounting,
     settings: WorkerSettings,
     times: RunTimes,
     phase: Phase,
@@ -159,68 +134,12 @@ pub(crate) struct Worker<L, S: Session> {
     streams_end: bool,
     /// As [`WorkerResult::start_late_ns`], and `None` before the first turn.
     start_late_ns: Option<u64>,
-    pool: ConnectionPool<S>,
-    /// Set if requests go to several hosts.
-    slots: Option<Slots>,
-    addresses: WorkerAddresses,
-    source_addresses: SourceAddresses,
-    /// Set if the rate of new connections is limited.
-    connect_schedule: Option<ConnectSchedule>,
-    /// Set if the number of connections changes.
-    connection_stages: Option<ConnectionStages>,
-    source: GuardedSource,
-    writer: RequestWriter<S>,
-    /// Set if connections keep cookies.
-    cookies: Option<Cookies>,
-    /// Whether requests depend on the responses that a client got before: on their cookies, or on
-    /// values that were captured.
-    per_client: bool,
-    /// Whether requests are written as text one by one, or some of them: those of clients, and
-    /// those with a trace.
-    writes_text: bool,
-    /// Set if it is recorded what the latency consists of.
-    breakdown: Option<Box<Breakdown>>,
-    /// Absent only while a script runs, see [`StuckGuard`].
-    recorder: Option<Box<Recorder>>,
-    /// When requests are due. `None` in a closed loop.
-    share: Option<ScheduleShare>,
-    response_poll: ResponsePoll,
-    /// In a closed loop: requests still to be sent within the window.
-    budget: u64,
-    stall: StallDetector,
     /// When the current wait ends if nothing happens.
     slept_until_ns: Option<u64>,
     /// The longest wait.
     tick_ns: u64,
     /// Nothing must be done on time when the wait ends.
     waits_roughly: bool,
-    watch: Watch,
-    /// Requests that were answered after the last wait, with their connections. A timestamp may
-    /// still show that their responses were read late.
-    doubtful: Vec<(u32, AnsweredTimes)>,
-    /// What waits in the event loop to be sent.
-    queued: QueuedSends,
-    /// For how long requests are sent without reading responses.
-    stretch: Stretch,
-    /// Pauses after which the server has not responded yet.
-    silence: Silence,
-    /// How long the bytes of the current completion waited to be read.
-    read_late: ReadLate,
-    opening: Opening,
-    refills: Refills,
-    /// At a fixed rate: how an outage of the server is handled.
-    outage: Outage,
-    usage: UsageMeter,
-    /// Set if there is an observer.
-    reporter: Option<ProgressReporter>,
-    first_error_detail: Option<(ErrorKind, String)>,
-    /// Over datagrams: the connections whose sessions may have something to send.
-    unflushed: Vec<u32>,
-    /// Over datagrams: what was counted before the window.
-    packets_before: PacketsBefore,
-    /// Events and output of a session, empty between calls.
-    events: Vec<Event>,
-    output: Vec<u8>,
 }
 
 /// Completions processed per turn at a fixed rate. Sends wait for the end of a turn.
@@ -272,12 +191,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     ) -> Result<Self, String> {
         let WorkerParts {
             mut io,
-            shared: mut session_shared,
+            mut shared,
             mut settings,
             source,
             usage_probe,
         } = parts;
-        let writer = writer(&mut io, &mut session_shared, &settings, &*source)?;
+        let writer = writer(&mut io, &mut shared, &settings, &*source)?;
         // The last request of a log ends the run.
         let recorded = writer.recorded().map(|it| it.due_ns().len() as u64);
         settings.requests = settings.requests.into_iter().chain(recorded).min();
@@ -286,60 +205,27 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));
             share.set_waker(waker?);
         }
-        let pool = ConnectionPool::new(&mut session_shared, &settings);
-        let per_client = settings.cookies().is_some() || writer.has_captures();
-        let stretch = Stretch::new(share.is_some());
+        let has_unstamped = has_unstamped(&settings, S::TRANSPORT);
+        let source = GuardedSource::new(source, stuck_guard);
         Ok(Self {
-            io,
-            session_shared,
+            network: Network::new(io, shared, &settings),
+            sender: RequestSender::new(source, writer, share, &settings),
+            accounting: Accounting::new(&settings, has_unstamped, usage_probe),
             times: RunTimes::default(),
             phase: Phase::BeforeStart,
             limit_ns: 0,
             streams_end: drain::is_certain(&settings.plan),
             start_late_ns: None,
-            slots: Slots::new(settings.connections, settings.hosts),
-            pool,
-            addresses: WorkerAddresses::new(settings.addresses.clone()),
-            source_addresses: SourceAddresses::new(&settings),
-            connect_schedule: None,
-            connection_stages: None,
-            source: GuardedSource::new(source, stuck_guard),
-            per_client,
-            writer,
-            cookies: Cookies::new(&settings),
-            writes_text: per_client || settings.plan.tracing.traceparent_one_in.is_some(),
-            breakdown: Breakdown::new(&settings),
-            recorder: None,
-            share,
-            response_poll: ResponsePoll::new(settings.response_poll_max_ns()),
-            budget: settings.budget(),
-            stall: StallDetector::new(0, 0),
             slept_until_ns: None,
             tick_ns: tick_ns(settings.workers),
             waits_roughly: false,
-            watch: Watch::new(has_unstamped(&settings, S::TRANSPORT)),
-            doubtful: Vec::new(),
-            queued: QueuedSends::default(),
-            stretch,
-            silence: Silence::default(),
-            read_late: ReadLate::default(),
-            opening: Opening::new(),
-            refills: Refills::new(),
-            outage: Outage::default(),
-            usage: UsageMeter::new(usage_probe),
-            reporter: None,
-            first_error_detail: None,
-            unflushed: Vec::new(),
-            packets_before: PacketsBefore::default(),
-            events: Vec::with_capacity(64),
-            output: Vec::new(),
             settings,
         })
     }
 
     /// Enables progress reports, from the start of the run.
     pub(crate) fn report_to(&mut self, messages: Sender<WorkerMessage>) {
-        self.reporter = Some(ProgressReporter::new(self.settings.worker, messages));
+        self.accounting.reporter = Some(ProgressReporter::new(self.settings.worker, messages));
     }
 
     /// Runs to the end of the schedule, or until something else ends the run. `None` if the main
@@ -361,34 +247,34 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             requests: settings.requests,
         };
         let part = settings.part();
-        let pacer = match self.writer.recorded() {
+        let pacer = match self.sender.writer.recorded() {
             Some(recorded) => {
                 let due_ns = Arc::clone(recorded.due_ns());
                 Some(Pacer::recorded(due_ns, part, window))
             }
             None => Pacer::new(&settings.plan.pacing, part, window),
         };
-        if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
+        if let Some((share, pacer)) = self.sender.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
         let (number, total) = (settings.number(), settings.workers_total());
-        self.connect_schedule = settings
+        self.network.connect_schedule = settings
             .plan
             .load
             .connect_rate_per_sec
             .map(|rate| ConnectSchedule::new(rate, settings.lanes(), times.start_ns));
-        self.connection_stages = ConnectionStages::new(
+        self.network.connection_stages = ConnectionStages::new(
             &settings.plan.load.connection_stages,
             (number, total),
             times.measure_ns,
         );
-        if self.connection_stages.is_some() {
-            self.opening.skip(self.settings.connections_total());
-        } else if !self.is_paced() && self.connect_schedule.is_none() {
-            self.opening.hold(times.start_ns, times.end_ns);
+        if self.network.connection_stages.is_some() {
+            self.network.opening.skip(self.settings.connections_total());
+        } else if !self.is_paced() && self.network.connect_schedule.is_none() {
+            self.network.opening.hold(times.start_ns, times.end_ns);
         }
         let mut recorder = Recorder::new(times.measure_ns, self.is_paced());
-        if let Batches::FromFile(file) = &self.writer.batches {
+        if let Batches::FromFile(file) = &self.sender.writer.batches {
             recorder = recorder.with_names(file.names());
         }
         if let Some(events) = &self.settings.plan.events {
@@ -406,15 +292,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if S::TRANSPORT == Transport::Datagrams {
             recorder = recorder.with_packets();
         }
-        if self.breakdown.is_some() {
+        if self.accounting.breakdown.is_some() {
             recorder = recorder.with_breakdown();
         }
-        recorder.add_addresses(self.addresses.labels());
-        if self.reporter.is_some() {
+        recorder.add_addresses(self.network.addresses.labels());
+        if self.accounting.reporter.is_some() {
             recorder.enable_reports(times.start_ns);
         }
-        self.recorder = Some(Box::new(recorder));
-        self.stall = StallDetector::new(times.start_ns, times.measure_ns);
+        self.accounting.recorder = Some(Box::new(recorder));
+        self.accounting.stall = StallDetector::new(times.start_ns, times.measure_ns);
     }
 
     /// Takes turns until the run is over. Not inlined, because `make instructions` finds the loop
@@ -435,7 +321,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Err(StopReason::Failed(message)) => Some(message),
             Err(StopReason::GivenUp) => return None,
         };
-        let now_ns = self.io.now_ns().min(self.limit_ns);
+        let now_ns = self.network.io.now_ns().min(self.limit_ns);
         let drained_ns = match self.phase {
             Phase::Drain => Some(now_ns.saturating_sub(self.times.end_ns)),
             _ => None,
@@ -445,39 +331,43 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if drained_ns.is_none() {
             if self.is_paced() && self.is_done() {
                 // Other workers sent the last requests; this worker learned of it later.
-                ended_ns = ended_ns.min(self.stall.settled_ns);
+                ended_ns = ended_ns.min(self.accounting.stall.settled_ns);
             }
             self.end_window(ended_ns);
             closed_ns = ended_ns;
         }
         self.count_in_flight(closed_ns);
         self.close_all();
-        let mut recording = self.recorder.take()?.finish(closed_ns);
-        recording.streams_limit = S::streams_limit(&self.session_shared);
-        recording.redirect_location = S::redirect_location(&self.session_shared).map(str::to_owned);
+        let mut recording = self.accounting.recorder.take()?.finish(closed_ns);
+        recording.streams_limit = S::streams_limit(&self.network.shared);
+        recording.redirect_location = S::redirect_location(&self.network.shared).map(str::to_owned);
         Some(WorkerResult {
             recording,
             start_late_ns: self.start_late_ns,
             ended_ns,
             drained_ns,
             failure,
-            has_given_up: self.stall.has_given_up,
-            is_refused: self.stall.is_refused,
-            first_error_detail: self.first_error_detail.take(),
-            usage: self.usage.of_window(),
-            slow_spans: self.breakdown.as_mut().and_then(|it| it.take_spans()),
+            has_given_up: self.accounting.stall.has_given_up,
+            is_refused: self.accounting.stall.is_refused,
+            first_error_detail: self.accounting.first_error_detail.take(),
+            usage: self.accounting.usage.of_window(),
+            slow_spans: self
+                .accounting
+                .breakdown
+                .as_mut()
+                .and_then(|it| it.take_spans()),
         })
     }
 
     /// Whether the run has a fixed rate.
     pub(super) fn is_paced(&self) -> bool {
-        self.share.is_some()
+        self.sender.share.is_some()
     }
 
     /// One turn: does everything that is due. Returns until when to wait, or `None` if the run is
     /// over.
     pub(crate) fn turn(&mut self, state: &RunState) -> Result<Option<u64>, StopReason> {
-        let now_ns = self.io.now_ns();
+        let now_ns = self.network.io.now_ns();
         if now_ns < self.times.start_ns {
             // The start may have been agreed upon long before, and the run may end until then.
             let until_ns = self.times.start_ns.min(now_ns + self.tick_ns);
@@ -488,7 +378,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.start_late_ns = Some(now_ns - self.times.start_ns);
             self.start();
         }
-        let gap_ns = self.watch.begin_turn(now_ns, &mut self.usage);
+        let gap_ns = self
+            .accounting
+            .watch
+            .begin_turn(now_ns, &mut self.accounting.usage);
         if let Some(gap_ns) = gap_ns {
             self.note_standstill(gap_ns);
         }
@@ -499,7 +392,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let opens_more = self.follow_connection_stages(now_ns);
         let slept_until_ns = self.slept_until_ns.take();
         if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
-            self.recorder().record_late_wakeup(late_ns);
+            self.accounting.recorder().record_late_wakeup(late_ns);
         }
         if state.is_raised() || self.is_finished(now_ns, state) {
             return Ok(None);
@@ -520,11 +413,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.start_window(now_ns);
         }
         // After sending what was due, because it may take a tenth of a millisecond.
-        if self.recorder().tick(now_ns) {
+        if self.accounting.recorder().tick(now_ns) {
             self.report(now_ns);
         }
-        if self.pool.outstanding == 0 {
-            self.io.poll_until(0);
+        if self.network.pool.outstanding == 0 {
+            self.network.io.poll_until(0);
         }
         let (until_ns, is_exact) = if opens_more {
             (now_ns, true)
@@ -535,25 +428,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
-        self.watch
-            .begin_wait(until_ns, self.io.has_more(), &mut self.usage);
+        self.accounting.watch.begin_wait(
+            until_ns,
+            self.network.io.has_more(),
+            &mut self.accounting.usage,
+        );
         Ok(Some(until_ns))
     }
 
     /// Opens connections, ends what takes too long, and sends the requests that are due.
     #[inline]
     fn do_what_is_due(&mut self, now_ns: u64, state: &RunState) -> Result<(), StopReason> {
-        if let Some(share) = &mut self.share {
+        if let Some(share) = &mut self.sender.share {
             share.begin_turn();
         }
-        self.stretch.begin(now_ns);
-        S::at(&mut self.session_shared, now_ns);
+        self.sender.stretch.begin(now_ns);
+        S::at(&mut self.network.shared, now_ns);
         self.open_next_connections(now_ns, state)?;
         self.reopen_after_outage();
-        while let Some(key) = self.pool.wakes.take_due(now_ns) {
+        while let Some(key) = self.network.pool.wakes.take_due(now_ns) {
             self.on_wake(key, now_ns)?;
         }
-        while let Some(key) = self.pool.deadlines.take_due(now_ns) {
+        while let Some(key) = self.network.pool.deadlines.take_due(now_ns) {
             self.on_deadline(key, now_ns)?;
             self.continue_slot(key, now_ns)?;
         }
@@ -561,7 +457,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.refill_due(now_ns)?;
         self.send_due(now_ns)?;
         self.flush_sessions();
-        if let Some(share) = &mut self.share {
+        if let Some(share) = &mut self.sender.share {
             share.settle(now_ns);
         }
         Ok(())
@@ -570,9 +466,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Processes completions, up to the limit of a turn: with thousands of connections at once,
     /// this could take until after the end. Returns whether there were any.
     pub(crate) fn take_completions(&mut self) -> Result<bool, StopReason> {
-        self.watch.end_wait(self.io.found(), self.io.has_more());
-        if !self.watch.continues() {
-            self.doubtful.clear();
+        self.accounting
+            .watch
+            .end_wait(self.network.io.found(), self.network.io.has_more());
+        if !self.accounting.watch.continues() {
+            self.accounting.doubtful.clear();
         }
         let (per_turn, per_turn_after_stretch) = if self.is_paced() {
             // Nothing more is sent then, so nothing waits for the end of the turn.
@@ -585,11 +483,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let (mut taken, mut found) = (0, 0);
         while found < found_max {
             if taken % COMPLETIONS_PER_LOOK_AT_SENDS == COMPLETIONS_PER_LOOK_AT_SENDS - 1 {
-                let now_ns = self.io.now_ns();
+                let now_ns = self.network.io.now_ns();
                 self.submit_if_old(now_ns, Attribution::MIN_NS);
             }
-            let Some(completion) = self.io.next() else {
-                self.watch.leave(0);
+            let Some(completion) = self.network.io.next() else {
+                self.accounting.watch.leave(0);
                 return Ok(taken > 0);
             };
             taken += 1;
@@ -598,13 +496,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.slept_until_ns = self
                 .slept_until_ns
                 .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
-            if self.read_late.first_ns > 0 {
-                self.read_late = ReadLate::default();
+            if self.accounting.read_late.first_ns > 0 {
+                self.accounting.read_late = ReadLate::default();
             }
-            if self.io.was_found(&completion.event) {
+            if self.network.io.was_found(&completion.event) {
                 found += 1;
                 if found == 1 {
-                    self.stretch.begin(completion.at_ns);
+                    self.sender.stretch.begin(completion.at_ns);
                 }
                 self.note_found(completion.at_ns);
             }
@@ -618,11 +516,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.look_again()?;
             }
             // At least one is taken of what has arrived.
-            if found > 0 && self.stretch.is_over() {
+            if found > 0 && self.sender.stretch.is_over() {
                 found_max = per_turn_after_stretch;
             }
         }
-        self.watch.leave(self.io.found());
+        self.accounting.watch.leave(self.network.io.found());
         Ok(true)
     }
 
@@ -638,9 +536,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// A completion that the wait has found is taken at this time.
     #[inline]
     fn note_found(&mut self, at_ns: u64) {
-        let (late_ns, gap_ns) = self.watch.completed(at_ns, &mut self.usage);
+        let (late_ns, gap_ns) = self
+            .accounting
+            .watch
+            .completed(at_ns, &mut self.accounting.usage);
         if late_ns >= Attribution::MIN_NS {
-            self.read_late = ReadLate::since(late_ns);
+            self.accounting.read_late = ReadLate::since(late_ns);
         }
         if let Some(gap_ns) = gap_ns {
             self.note_standstill(gap_ns);
@@ -649,7 +550,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Discards what arrives after the worker has ended.
     pub(crate) fn ignore_completions(&mut self) {
-        while self.io.next().is_some() {}
+        while self.network.io.next().is_some() {}
     }
 
     /// The run ended while the worker did not run. What arrived before the end, of which this is
@@ -658,12 +559,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn note_arrived_late(&mut self, first: Completion) {
         let end_ns = self.limit_ns;
         let found_ns = first.at_ns;
-        let since_ns = self.watch.unread_since_ns(end_ns);
+        let since_ns = self.accounting.watch.unread_since_ns(end_ns);
         let mut next = Some(first);
         while let Some(completion) = next.take() {
             self.note_unread(&completion, since_ns);
             // What is found later may have arrived after the end.
             next = self
+                .network
                 .io
                 .next()
                 .filter(|next| next.at_ns < found_ns + TICK_NS);
@@ -672,11 +574,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// The run ended before everything was taken that waits had found.
     fn note_left(&mut self) {
-        while self.watch.untaken() > 0
-            && let Some(completion) = self.io.next()
+        while self.accounting.watch.untaken() > 0
+            && let Some(completion) = self.network.io.next()
         {
-            if self.io.was_found(&completion.event) {
-                let (late_ns, _) = self.watch.completed(completion.at_ns, &mut self.usage);
+            if self.network.io.was_found(&completion.event) {
+                let (late_ns, _) = self
+                    .accounting
+                    .watch
+                    .completed(completion.at_ns, &mut self.accounting.usage);
                 self.note_unread(&completion, completion.at_ns.saturating_sub(late_ns));
             }
         }
@@ -685,12 +590,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// What is taken with this completion has not been read in the run. If it has no timestamp, it
     /// arrived at `since_ns`.
     fn note_unread(&mut self, completion: &Completion, since_ns: u64) {
-        let connection = self.pool.connections.get_mut(completion.key as usize);
+        let connection = self
+            .network
+            .pool
+            .connections
+            .get_mut(completion.key as usize);
         if let Some(connection) = connection
             && connection.token == Some(completion.token)
             && matches!(completion.event, SocketEvent::Received(_))
         {
-            let arrived_ns = match self.io.receive_delay_ns() {
+            let arrived_ns = match self.network.io.receive_delay_ns() {
                 Some(delay_ns) => completion.at_ns.saturating_sub(delay_ns),
                 None => since_ns,
             };
@@ -702,25 +611,27 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// When to continue if nothing happens, and whether that is when something must be done on
     /// time: a request is due, or a connection is to be opened or moved.
     fn next_deadline_ns(&self, now_ns: u64) -> (u64, bool) {
-        if self.outage.is_over() || self.has_more_to_send() {
+        if self.network.outage.is_over() || self.has_more_to_send() {
             return (now_ns, true);
         }
         let has_free = self.has_free();
-        let due_ns = self.share.as_ref();
+        let due_ns = self.sender.share.as_ref();
         let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
         let opening_ns = self
+            .network
             .opening
             .next_ns(self.settings.connections_total(), now_ns);
         let window_ns = (self.phase == Phase::WarmUp).then_some(self.times.measure_ns);
         let exact_ns = [
             window_ns,
             opening_ns,
-            self.pool.wakes.next_ns(),
-            self.pool.session_timers.next_ns(),
+            self.network.pool.wakes.next_ns(),
+            self.network.pool.session_timers.next_ns(),
             due_ns,
         ];
         let latest_ns = self.times.end_ns.min(now_ns + self.tick_ns);
         let rough_ns = self
+            .network
             .pool
             .deadlines
             .next_ns()
@@ -733,14 +644,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Whether something is sent as soon as responses were read.
     fn has_more_to_send(&self) -> bool {
-        self.stretch.is_over() && (self.has_free() || self.refills.are_waiting())
+        self.sender.stretch.is_over() && (self.has_free() || self.sender.refills.are_waiting())
     }
 
     pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), StopReason> {
         let waited = if self.waits_roughly {
-            self.io.wait_roughly(until_ns)
+            self.network.io.wait_roughly(until_ns)
         } else {
-            self.io.wait(Some(until_ns))
+            self.network.io.wait(Some(until_ns))
         };
         waited.map_err(|error| StopReason::Failed(format!("the event loop failed: {error}")))?;
         self.note_submitted();
@@ -750,20 +661,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Called once, at the first turn of the run.
     fn start(&mut self) {
         self.phase = Phase::WarmUp;
-        self.watch.start(self.times.start_ns);
+        self.accounting.watch.start(self.times.start_ns);
         if self.is_paced() {
             let connections = u64::from(self.settings.connections_for_requests());
             let requests = connections * u64::from(self.settings.pipeline);
-            self.opening.start(requests, self.usage.times());
-            self.opening
+            self.network
+                .opening
+                .start(requests, self.accounting.usage.times());
+            self.network
+                .opening
                 .note_standstill(self.start_late_ns.unwrap_or(0));
         }
-        if let Some(reporter) = &mut self.reporter {
-            reporter.start(&mut self.usage, self.times.start_ns);
+        if let Some(reporter) = &mut self.accounting.reporter {
+            reporter.start(&mut self.accounting.usage, self.times.start_ns);
         }
         // The choice of the script's `setup` or `init`.
-        if let Some(address) = self.source.source.take_address() {
-            self.addresses.set(address);
+        if let Some(address) = self.sender.source.source.take_address() {
+            self.network.addresses.set(address);
         }
     }
 
@@ -771,27 +685,34 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn start_window(&mut self, now_ns: u64) {
         self.phase = Phase::Window;
         let measure_ns = self.times.measure_ns;
-        for connection in &mut self.pool.connections {
+        for connection in &mut self.network.pool.connections {
             let oldest = connection.exchanges.oldest();
             if oldest.is_some_and(|oldest| oldest.due_ns < measure_ns) {
                 connection.early_bytes = connection.session.partial_bytes();
             }
         }
         self.note_packets_before();
-        let established = self.pool.established_before(measure_ns);
-        self.recorder().established_at_start(established);
-        self.usage.start(now_ns);
+        let established = self.network.pool.established_before(measure_ns);
+        self.accounting.recorder().established_at_start(established);
+        self.accounting.usage.start(now_ns);
     }
 
     #[cold]
     fn report(&mut self, now_ns: u64) {
-        if let (Some(reporter), Some(recorder)) = (&mut self.reporter, &mut self.recorder) {
-            reporter.report(recorder, &mut self.usage, self.pool.established, now_ns);
+        if let (Some(reporter), Some(recorder)) =
+            (&mut self.accounting.reporter, &mut self.accounting.recorder)
+        {
+            reporter.report(
+                recorder,
+                &mut self.accounting.usage,
+                self.network.pool.established,
+                now_ns,
+            );
         }
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
-        self.io.now_ns()
+        self.network.io.now_ns()
     }
 
     fn is_finished(&mut self, now_ns: u64, state: &RunState) -> bool {
@@ -801,25 +722,30 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.times.end_ns != u64::MAX {
             return false;
         }
-        if self.stall.is_only_refused() {
+        if self.accounting.stall.is_only_refused() {
             // As many as each connection that is needed and each address have in one attempt.
-            let needed = self.remaining().min(self.pool.connections.len() as u64);
-            let attempts = needed.max(self.addresses.count() as u64);
-            if self.stall.gives_up_refused(attempts, self.pool.outstanding) {
+            let needed = self
+                .remaining()
+                .min(self.network.pool.connections.len() as u64);
+            let attempts = needed.max(self.network.addresses.count() as u64);
+            if self
+                .accounting
+                .stall
+                .gives_up_refused(attempts, self.network.pool.outstanding)
+            {
                 return true;
             }
         }
-        let first_due_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
-        let Self {
-            stall,
-            pool,
-            settings,
-            ..
-        } = self;
-        stall.gives_up(
+        let first_due_ns = self
+            .sender
+            .share
+            .as_ref()
+            .map_or(0, ScheduleShare::first_due_ns);
+        let pool = &self.network.pool;
+        self.accounting.stall.gives_up(
             now_ns,
             first_due_ns,
-            settings.timeout_ns,
+            self.settings.timeout_ns,
             pool.outstanding,
             state,
             || pool.is_any_opening(),
@@ -829,18 +755,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether all requests have been sent, and all of them have been answered or have failed here.
     fn is_done(&self) -> bool {
         let waits = |slots: &Slots| self.is_paced() && slots.waiting_total() > 0;
-        self.pool.outstanding == 0
+        self.network.pool.outstanding == 0
             && self.remaining() == 0
-            && !self.slots.as_ref().is_some_and(waits)
+            && !self.sender.slots.as_ref().is_some_and(waits)
     }
 
     /// Number of requests that are still to be sent: `u64::MAX` without a limit. At a fixed rate,
     /// it is the number of the whole run, because any worker may send them.
     fn remaining(&self) -> u64 {
-        match &self.share {
+        match &self.sender.share {
             Some(_) if self.settings.requests.is_none() => u64::MAX,
             Some(share) => share.remaining(),
-            None => self.budget,
+            None => self.sender.budget,
         }
     }
 
@@ -855,21 +781,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             // It has ended the wait. The next turn does the rest.
             return Ok(());
         }
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         if connection.token != Some(token) {
             // The end of a connection that has been replaced. Its buffers can be reused.
             if let SocketEvent::Sent(buffer) = event {
-                self.writer.recycle(buffer);
+                self.sender.writer.recycle(buffer);
             }
             return Ok(());
         }
-        S::at(&mut self.session_shared, at_ns);
+        S::at(&mut self.network.shared, at_ns);
         self.on_event(key, event, at_ns)?;
         self.continue_slot(key, at_ns)
     }
 
     fn on_event(&mut self, key: u32, event: SocketEvent, at_ns: u64) -> Result<(), StopReason> {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         match event {
             SocketEvent::Received(_) => self.on_received(key, at_ns),
             SocketEvent::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
@@ -902,14 +828,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         &mut self,
         call: impl FnOnce(&mut dyn RequestSource) -> Result<R, SourceError>,
     ) -> Result<R, StopReason> {
-        let Self {
-            source,
-            recorder,
-            io,
-            addresses,
-            ..
-        } = self;
-        let result = source.call(recorder, || io.now_ns(), call)?;
+        let Network { io, addresses, .. } = &mut self.network;
+        let source = &mut self.sender.source;
+        let result = source.call(&mut self.accounting.recorder, || io.now_ns(), call)?;
         if let Some(address) = source.source.take_address() {
             addresses.set(address);
         }
@@ -919,22 +840,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(result)
     }
 
-    #[inline]
-    fn recorder(&mut self) -> &mut Recorder {
-        self.recorder
-            .as_mut()
-            .expect("a recorder is parked only while the script runs")
-    }
-
     /// The window has ended. Counts what belongs to it, whether it is drained or not.
     fn end_window(&mut self, ended_ns: u64) {
-        self.usage.finish(self.settings.number(), ended_ns);
-        if let (Some(reporter), Some(recorder)) = (&mut self.reporter, &mut self.recorder) {
-            reporter.report_last(recorder, &mut self.usage, ended_ns);
+        self.accounting
+            .usage
+            .finish(self.settings.number(), ended_ns);
+        if let (Some(reporter), Some(recorder)) =
+            (&mut self.accounting.reporter, &mut self.accounting.recorder)
+        {
+            reporter.report_last(recorder, &mut self.accounting.usage, ended_ns);
         }
         self.count_partial(ended_ns);
         self.count_unsent(ended_ns);
-        if let Some(recorder) = &mut self.recorder {
+        if let Some(recorder) = &mut self.accounting.recorder {
             recorder.end_window(ended_ns);
         }
     }
@@ -943,8 +861,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// anything, at the end of the window.
     fn count_partial(&mut self, ended_ns: u64) {
         let is_paced = self.is_paced();
-        let Self { pool, recorder, .. } = self;
-        let Some(recorder) = recorder else { return };
+        let pool = &mut self.network.pool;
+        let Some(recorder) = &mut self.accounting.recorder else {
+            return;
+        };
         if !is_paced {
             let all = (0..).zip(&pool.connections);
             let unused = all.filter(|(key, it)| !it.has_sent && !pool.is_idle(*key));

@@ -124,20 +124,20 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether some requests are sent with a trace.
     #[inline]
     pub(super) fn sends_traces(&self) -> bool {
-        let breakdown = self.breakdown.as_ref();
+        let breakdown = self.accounting.breakdown.as_ref();
         breakdown.is_some_and(|breakdown| breakdown.one_in.is_some())
     }
 
     /// The trace of the next request, if it has one.
     #[inline]
     pub(super) fn next_trace(&mut self) -> Option<(u128, String)> {
-        self.breakdown.as_mut()?.next_trace()
+        self.accounting.breakdown.as_mut()?.next_trace()
     }
 
     /// Records what the latency of a request consists of, which was due in the window.
     #[inline(never)]
     pub(super) fn break_down(&mut self, key: u32, ended: &Ended<'_>, response: Option<&Captured>) {
-        let Some(mut breakdown) = self.breakdown.take() else {
+        let Some(mut breakdown) = self.accounting.breakdown.take() else {
             return;
         };
         if let Some(spans) = &mut breakdown.slow_spans {
@@ -154,7 +154,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else {
             self.known_path(key, known)
         };
-        if let Some(recording) = self.recorder().breakdown() {
+        if let Some(recording) = self.accounting.recorder().breakdown() {
             if let Some(response) = response {
                 request.server_timing_ns = breakdown.server_times(recording, response);
                 recording.note_server_times(&request.server_timing_ns);
@@ -162,14 +162,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recording.add(&request);
             breakdown.look(recording);
         }
-        self.breakdown = Some(breakdown);
+        self.accounting.breakdown = Some(breakdown);
     }
 
     /// All requests of a connection have timed out.
     pub(super) fn break_down_timed_out(&mut self, key: u32, at_ns: u64) {
-        let exchanges = self.pool.connections[key as usize]
-            .exchanges
-            .iter_with_traces();
+        let exchanges = self.network.pool[key].exchanges.iter_with_traces();
         let unanswered: Vec<(Exchange, u128)> = exchanges
             .map(|(exchange, trace)| (*exchange, trace))
             .collect();
@@ -190,7 +188,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         trace: u128,
         at_ns: u64,
     ) {
-        if !self.recorder().measures(exchange.due_ns) {
+        if !self.accounting.recorder().measures(exchange.due_ns) {
             return;
         }
         let ended = Ended {
@@ -210,7 +208,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// A request with a trace was sent in the window.
     pub(super) fn count_trace(&mut self) {
-        if let Some(recording) = self.recorder().breakdown() {
+        if let Some(recording) = self.accounting.recorder().breakdown() {
             recording.traced += 1;
         }
     }
@@ -222,7 +220,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             began_ns,
             ..
         } = *ended.exchange;
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let opened_ns = connection.since_ns.min(sent_ns);
         let first_byte_ns = began_ns.unwrap_or(ended.at_ns);
         SlowRequest {
@@ -243,7 +241,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// What the last answer of the kernel says about the path of a request that took no longer than
     /// most.
     fn known_path(&self, key: u32, known: &KnownPath) -> Option<SlowPath> {
-        let token = self.pool.connections[key as usize].token;
+        let token = self.network.pool[key].token;
         (known.token.is_some() && known.token == token).then_some(SlowPath {
             retransmitted: 0,
             min_round_trip_ns: known.min_round_trip_ns,
@@ -252,11 +250,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// What is known of the path of a connection, and how that differs from what was known.
     fn path(&mut self, key: u32, known: &mut KnownPath) -> Option<SlowPath> {
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let token = connection.token?;
         let (resent, min_round_trip_ns) = match S::TRANSPORT {
             Transport::Stream => {
-                let path = self.io.tcp_path(token)?;
+                let path = self.network.io.tcp_path(token)?;
                 let resent = u64::from(path.retransmitted) + u64::from(path.out_of_order);
                 let round_trip_us = u64::from(path.min_round_trip_us.unwrap_or(0));
                 (resent, round_trip_us * 1_000)

@@ -48,14 +48,14 @@ impl ConnectionStages {
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether the connection is one too many at this time.
     pub(super) fn is_withdrawn(&self, key: u32) -> bool {
-        let stages = self.connection_stages.as_ref();
+        let stages = self.network.connection_stages.as_ref();
         stages.is_some_and(|stages| key >= stages.active)
     }
 
     /// Opens or closes connections as the stages ask. Those with a request in flight are closed
     /// after its response. Returns whether there is more to open.
     pub(super) fn follow_connection_stages(&mut self, now_ns: u64) -> bool {
-        let Some(stages) = &mut self.connection_stages else {
+        let Some(stages) = &mut self.network.connection_stages else {
             return false;
         };
         let wanted = stages.wanted(now_ns).min(self.settings.connections);
@@ -63,18 +63,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         stages.active = wanted.min(before.saturating_add(OPENED_PER_TURN));
         let active = stages.active;
         for key in before..active {
-            let state = self.pool.connections[key as usize].state;
+            let state = self.network.pool[key].state;
             // Another one is still waiting for its response, and goes on after it.
             if matches!(state, ConnectionState::Waiting | ConnectionState::Done) {
                 self.open(key);
             }
         }
         for key in active..before {
-            let connection = &mut self.pool.connections[key as usize];
+            let connection = &mut self.network.pool[key];
             connection.use_up();
             if connection.exchanges.outstanding() == 0 {
                 self.disconnect(key, now_ns);
-                self.pool.connections[key as usize].state = ConnectionState::Done;
+                self.network.pool[key].state = ConnectionState::Done;
             }
         }
         active < wanted

@@ -39,25 +39,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Opens a connection, or lets it wait for its turn.
     pub(super) fn open(&mut self, key: u32) {
         if self.is_withdrawn(key) || self.phase == Phase::Drain {
-            self.pool.connections[key as usize].state = ConnectionState::Done;
+            self.network.pool[key].state = ConnectionState::Done;
             return;
         }
-        let has_turn = std::mem::take(&mut self.pool.connections[key as usize].has_turn);
-        if let Some(schedule) = self.connect_schedule.as_mut().filter(|_| !has_turn) {
-            let now_ns = self.io.now_ns();
+        let has_turn = std::mem::take(&mut self.network.pool[key].has_turn);
+        if let Some(schedule) = self.network.connect_schedule.as_mut().filter(|_| !has_turn) {
+            let now_ns = self.network.io.now_ns();
             let turn_ns = schedule.take(now_ns);
             if turn_ns > now_ns {
-                let connection = &mut self.pool.connections[key as usize];
+                let connection = &mut self.network.pool[key];
                 connection.state = ConnectionState::Waiting;
                 connection.has_turn = true;
-                return self.pool.wake_at(key, turn_ns);
+                return self.network.pool.wake_at(key, turn_ns);
             }
         }
         self.open_now(key);
     }
 
     fn open_now(&mut self, key: u32) {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         connection.state = ConnectionState::Connecting;
         connection.sent = 0;
         connection.answered = 0;
@@ -65,20 +65,24 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.sending = 0;
         connection.is_draining = false;
         let options = self.socket_options(key);
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         // Read here, because a turn may open several connections, each of which takes time.
-        let since_ns = self.io.now_ns();
+        let since_ns = self.network.io.now_ns();
         connection.since_ns = since_ns;
         connection.tried_ns = since_ns;
         let workers = u64::from(self.settings.workers_total());
         let (slot, host) = self.slot_and_host(key);
         let number = u64::from(slot) * workers + u64::from(self.settings.number());
-        let connection = &mut self.pool.connections[key as usize];
-        let address = self.addresses.assign(connection.address, host, number);
+        let connection = &mut self.network.pool[key];
+        let address = self
+            .network
+            .addresses
+            .assign(connection.address, host, number);
         connection.address = address;
         let token = self.connect(key, address, &options);
-        self.pool.connections[key as usize].token = Some(token);
-        self.pool
+        self.network.pool[key].token = Some(token);
+        self.network
+            .pool
             .deadlines
             .set(key, since_ns.saturating_add(self.settings.timeout_ns));
     }
@@ -86,8 +90,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn socket_options(&mut self, key: u32) -> SocketOptions {
         let mut options = self.settings.options.clone();
         options.timestamps = is_timestamped(key, S::TRANSPORT);
-        options.path = self.breakdown.is_some();
-        if let Some(source) = self.source_addresses.take() {
+        options.path = self.accounting.breakdown.is_some();
+        if let Some(source) = self.network.source_addresses.take() {
             options.source = Some(source);
         }
         options
@@ -95,30 +99,30 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Opens a socket for a connection to the address with this number.
     fn connect(&mut self, key: u32, address: u32, options: &SocketOptions) -> Token {
-        match (S::TRANSPORT, self.addresses.get(address)) {
+        match (S::TRANSPORT, self.network.addresses.get(address)) {
             (Transport::Datagrams, Address::Tcp(address)) => {
-                self.io.connect_datagrams(key, *address, options)
+                self.network.io.connect_datagrams(key, *address, options)
             }
-            (_, address) => self.io.connect(key, address, options),
+            (_, address) => self.network.io.connect(key, address, options),
         }
     }
 
     pub(super) fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let took_ns = at_ns.saturating_sub(connection.since_ns);
         connection.connect_took_ns = took_ns;
-        connection.own_ns += self.read_late.first_ns;
-        self.pool.established += 1;
+        connection.own_ns += self.accounting.read_late.first_ns;
         connection.connected_ns = u64::MAX;
         connection.since_ns = at_ns;
-        if self.slots.is_some() {
+        self.network.pool.established += 1;
+        if self.sender.slots.is_some() {
             let (_, host) = self.slot_and_host(key);
-            S::select_host(&mut self.session_shared, host);
+            S::select_host(&mut self.network.shared, host);
         }
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let begun = connection
             .session
-            .begin(&mut self.session_shared, &mut self.output);
+            .begin(&mut self.network.shared, &mut self.network.output);
         let ready = connection.session.is_ready();
         connection.state = if ready {
             ConnectionState::Open
@@ -144,7 +148,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.advance(key, at_ns)
             }
             Ok(()) => {
-                self.pool
+                self.network
+                    .pool
                     .deadlines
                     .set(key, at_ns.saturating_add(self.settings.timeout_ns));
                 Ok(())
@@ -155,25 +160,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts a connection that both ends know of: a socket for streams that is connected, and one
     /// for datagrams after the handshake. Before, a server may not have got a single datagram.
     pub(super) fn note_connection(&mut self, key: u32, at_ns: u64) {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         connection.connected_ns = at_ns;
         let (took_ns, address) = (connection.connect_took_ns, connection.address);
-        if self.recorder().is_in_window(at_ns) {
-            self.recorder().connected(took_ns, address);
+        if self.accounting.recorder().is_in_window(at_ns) {
+            self.accounting.recorder().connected(took_ns, address);
         }
     }
 
     /// Closes the socket, after what the protocol sends at the end.
     fn close(&mut self, key: u32) {
         self.count_packets(key);
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         if !S::SENDS_TEXT && connection.is_established() {
-            let (shared, output) = (&mut self.session_shared, &mut self.output);
+            let (shared, output) = (&mut self.network.shared, &mut self.network.output);
             connection.session.close(shared, output);
             self.flush_output(key);
         }
-        if let Some(token) = self.pool.connections[key as usize].token.take() {
-            self.io.close(token, CloseMode::Graceful);
+        if let Some(token) = self.network.pool[key].token.take() {
+            self.network.io.close(token, CloseMode::Graceful);
         }
     }
 
@@ -181,7 +186,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// the loop.
     pub(super) fn close_all(&mut self) {
         if !S::SENDS_TEXT {
-            (0..self.pool.connections.len() as u32).for_each(|key| self.close(key));
+            (0..self.network.pool.connections.len() as u32).for_each(|key| self.close(key));
         }
     }
 
@@ -189,31 +194,33 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
         self.close(key);
         if let Some(jar) = self
+            .sender
             .cookies
             .as_mut()
             .and_then(|it| it.jars.get_mut(key as usize))
         {
             jar.disconnect();
         }
-        let connection = &mut self.pool.connections[key as usize];
-        self.pool.established -= u64::from(connection.is_established());
+        let pool = &mut self.network.pool;
+        pool.established -= u64::from(pool[key].is_established());
+        let connection = &mut pool[key];
         let oldest = connection.exchanges.oldest().copied();
         let partial = connection.session.partial_bytes();
         let partial = connection.since_window(partial);
         let outstanding = u64::from(connection.exchanges.outstanding());
-        self.pool.outstanding -= outstanding;
         connection.exchanges.clear();
         connection.state = ConnectionState::Waiting;
-        let recorder = self.recorder();
+        self.network.pool.outstanding -= outstanding;
+        let recorder = self.accounting.recorder();
         recorder.left(outstanding, at_ns);
         if outstanding > 0 {
-            self.stall.settled_ns = at_ns;
+            self.accounting.stall.settled_ns = at_ns;
         }
         let labels = Labels {
             name: oldest.map_or(0, |oldest| oldest.name),
-            address: self.pool.connections[key as usize].address,
+            address: self.network.pool[key].address,
         };
-        let recorder = self.recorder();
+        let recorder = self.accounting.recorder();
         if oldest.is_some() && recorder.is_in_window(at_ns) {
             recorder.bytes(partial, labels);
         }
@@ -221,16 +228,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Takes over new addresses, and replaces the connections to those that are no longer used.
     pub(super) fn refresh_addresses(&mut self, now_ns: u64) {
-        if !self.addresses.refresh() {
+        if !self.network.addresses.refresh() {
             return;
         }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.add_addresses(self.addresses.labels());
+        if let Some(recorder) = &mut self.accounting.recorder {
+            recorder.add_addresses(self.network.addresses.labels());
         }
-        for key in 0..self.pool.connections.len() as u32 {
+        for key in 0..self.network.pool.connections.len() as u32 {
             let (_, host) = self.slot_and_host(key);
-            let connection = &mut self.pool.connections[key as usize];
-            if !connection.is_established() || self.addresses.is_current(host, connection.address) {
+            let connection = &mut self.network.pool[key];
+            if !connection.is_established()
+                || self.network.addresses.is_current(host, connection.address)
+            {
                 continue;
             }
             connection.use_up();
@@ -245,7 +254,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// failure for the pauses between attempts: a server that ends each connection at once would
     /// otherwise be asked for the next one without a pause.
     pub(super) fn replace(&mut self, key: u32, now_ns: u64) {
-        match self.pool.connections[key as usize].answered {
+        match self.network.pool[key].answered {
             0 => self.reopen_later(key, now_ns),
             _ => self.reopen(key, now_ns),
         }
@@ -255,7 +264,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn reopen(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key, now_ns);
         if !self.is_needed(key, now_ns) {
-            self.pool.connections[key as usize].state = ConnectionState::Done;
+            self.network.pool[key].state = ConnectionState::Done;
         } else {
             self.open(key);
         }
@@ -263,7 +272,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Whether requests are left that may be sent on the connection once it is open again.
     fn is_needed(&self, key: u32, now_ns: u64) -> bool {
-        match &self.slots {
+        match &self.sender.slots {
             None => self.remaining() > 0 && !self.has_enough_opening(now_ns),
             Some(slots) => slots.awaits(key) || self.remaining() > 0,
         }
@@ -271,17 +280,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Whether the connections that are being established are enough for the remaining requests.
     fn has_enough_opening(&self, now_ns: u64) -> bool {
-        now_ns >= self.times.measure_ns && self.pool.are_enough_opening(self.remaining())
+        now_ns >= self.times.measure_ns && self.network.pool.are_enough_opening(self.remaining())
     }
 
     /// Replaces a connection that the server closed during a delay of the script, when the delay is
     /// over. Earlier, the server would only close it again, and a new delay would postpone the
     /// request forever.
     pub(super) fn reopen_when_due(&mut self, key: u32, now_ns: u64) {
-        let due_ns = self.pool.connections[key as usize].due_ns;
+        let due_ns = self.network.pool[key].due_ns;
         self.disconnect(key, now_ns);
-        self.pool.connections[key as usize].has_waited = true;
-        self.pool.wake_at(key, due_ns);
+        self.network.pool[key].has_waited = true;
+        self.network.pool.wake_at(key, due_ns);
     }
 
     /// Replaces a connection that failed. In a closed loop, a pause grows with consecutive
@@ -289,19 +298,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// whose request failed is replaced at once, because the schedule limits how often that
     /// happens.
     pub(super) fn reopen_later(&mut self, key: u32, now_ns: u64) {
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let failed_request = connection.exchanges.outstanding() > 0;
         let was_established = connection.is_established();
         self.disconnect(key, now_ns);
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         connection.failures = connection.failures.saturating_add(1);
         if self.is_paced() && failed_request {
             return self.reopen(key, now_ns);
         }
-        if was_established && !self.pool.is_idle(key) {
+        if was_established && !self.network.pool.is_idle(key) {
             self.note_unserved();
         }
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         if connection.failures > 1 && self.has_no_connection() {
             return self.await_server(key, now_ns);
         }
@@ -314,7 +323,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if pause_ns == 0 {
             return self.reopen(key, now_ns);
         }
-        self.pool.wake_after(key, now_ns, pause_ns);
+        self.network.pool.wake_after(key, now_ns, pause_ns);
     }
 
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
@@ -322,10 +331,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if kind == ErrorKind::Timeout {
             self.note_timed_out(key, at_ns);
         }
-        let Self { pool, recorder, .. } = self;
+        let recorder = &mut self.accounting.recorder;
         let Connection {
             exchanges, address, ..
-        } = &pool.connections[key as usize];
+        } = &self.network.pool[key];
         let labels = |exchange: &Exchange| Labels {
             name: exchange.name,
             address: *address,
@@ -374,33 +383,33 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// The requests of a connection have timed out together.
     fn note_timed_out(&mut self, key: u32, at_ns: u64) {
-        let exchanges = &self.pool.connections[key as usize].exchanges;
+        let exchanges = &self.network.pool[key].exchanges;
         if let Some(oldest) = exchanges.oldest().copied() {
             self.own_ns_of_unanswered(&oldest, at_ns);
         }
-        if self.breakdown.is_some() {
+        if self.accounting.breakdown.is_some() {
             self.break_down_timed_out(key, at_ns);
         }
     }
 
     pub(super) fn note_reconnect(&mut self, at_ns: u64) {
-        if self.recorder().is_in_window(at_ns) {
-            self.recorder().reconnect();
+        if self.accounting.recorder().is_in_window(at_ns) {
+            self.accounting.recorder().reconnect();
         }
     }
 
     pub(super) fn on_end(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let ended = connection
             .session
-            .end(&mut self.session_shared, &mut self.events);
+            .end(&mut self.network.shared, &mut self.network.events);
         self.take_events(key, at_ns)?;
-        let outstanding = self.pool.connections[key as usize].exchanges.outstanding() > 0;
+        let outstanding = self.network.pool[key].exchanges.outstanding() > 0;
         match ended {
             Err(error) => self.fail_session(key, &error, at_ns),
             // Responses were outstanding when the last one had announced the close.
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
-            Ok(()) if self.pool.connections[key as usize].state == ConnectionState::Thinking => {
+            Ok(()) if self.network.pool[key].state == ConnectionState::Thinking => {
                 self.note_reconnect(at_ns);
                 self.reopen_when_due(key, at_ns);
             }
@@ -415,7 +424,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts a session error. A close without a response is not always the server's failure. It
     /// may arrive as the end of the stream, or as bytes, because TLS has its own close.
     pub(super) fn fail_session(&mut self, key: u32, error: &SessionError, at_ns: u64) {
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let kind = match error {
             error
                 if S::TRANSPORT == Transport::Datagrams
@@ -429,13 +438,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         self.note_detail(kind, error);
         if error.is_refusal() {
-            self.stall.note_refusal();
+            self.accounting.stall.note_refusal();
         }
         self.fail(key, kind, at_ns);
     }
 
     pub(super) fn note_detail(&mut self, kind: ErrorKind, error: &SessionError) {
-        if self.first_error_detail.is_none()
+        if self.accounting.first_error_detail.is_none()
             && let Some(detail) = error_kinds::detail(error)
         {
             self.note_text(kind, detail);
@@ -443,11 +452,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     fn note_text(&mut self, kind: ErrorKind, detail: String) {
-        self.first_error_detail.get_or_insert((kind, detail));
+        self.accounting
+            .first_error_detail
+            .get_or_insert((kind, detail));
     }
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let handshaking = connection.state == ConnectionState::Handshaking;
         if connection.exchanges.outstanding() == 0 && connection.answered > 0 {
             let thinking = connection.state == ConnectionState::Thinking;
@@ -461,7 +472,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             // A server that closes with an unread request sends RST, not FIN.
             self.fail(key, ErrorKind::Stale, at_ns);
         } else {
-            let interruption = connection.session.interruption(&self.session_shared);
+            let interruption = connection.session.interruption(&self.network.shared);
             match interruption.filter(|_| handshaking) {
                 Some(error) => self.fail_session(key, &error, at_ns),
                 // Nobody receives at that port, as a server of TCP would have refused.
@@ -474,7 +485,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     pub(super) fn on_wake(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         if !matches!(
             connection.state,
             ConnectionState::Waiting | ConnectionState::Thinking
@@ -482,16 +493,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         if connection.due_ns > now_ns {
-            self.pool.wakes.set(key, connection.due_ns);
+            let due_ns = connection.due_ns;
+            self.network.pool.wakes.set(key, due_ns);
             return Ok(());
         }
         if connection.state == ConnectionState::Waiting {
             // Others may rely on this connection, see `has_enough_opening`.
-            let is_awaited = self.slots.as_ref().is_some_and(|slots| slots.awaits(key));
+            let is_awaited = self
+                .sender
+                .slots
+                .as_ref()
+                .is_some_and(|slots| slots.awaits(key));
             if self.remaining() > 0 || is_awaited {
                 self.open(key);
             } else {
-                self.pool.connections[key as usize].state = ConnectionState::Done;
+                self.network.pool[key].state = ConnectionState::Done;
             }
             return Ok(());
         }
@@ -499,7 +515,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if connection.is_draining {
             self.note_reconnect(now_ns);
             self.replace(key, now_ns);
-            self.pool.connections[key as usize].has_waited = true;
+            self.network.pool[key].has_waited = true;
             return Ok(());
         }
         self.send_or_offer(key, now_ns)
@@ -507,10 +523,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     pub(super) fn on_deadline(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
         let timeout_ns = self.settings.timeout_ns;
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         if connection.is_opening() {
             match connection.since_ns.saturating_add(timeout_ns) {
-                due_ns if due_ns > now_ns => self.pool.deadlines.set(key, due_ns),
+                due_ns if due_ns > now_ns => self.network.pool.deadlines.set(key, due_ns),
                 _ => {
                     let is_handshaking = connection.state == ConnectionState::Handshaking;
                     if let Some(awaited) = connection.session.awaits().filter(|_| is_handshaking) {
@@ -522,10 +538,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         let mut has_cancelled = false;
-        while let Some(oldest) = self.pool.connections[key as usize].exchanges.oldest() {
+        while let Some(oldest) = self.network.pool[key].exchanges.oldest() {
             let due_ns = oldest.sent_ns.saturating_add(timeout_ns);
             if due_ns > now_ns {
-                self.pool.deadlines.set(key, due_ns);
+                self.network.pool.deadlines.set(key, due_ns);
                 break;
             }
             if !self.cancel_oldest(key, now_ns) {
@@ -544,11 +560,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Ends the oldest exchange, whose time is over. Returns false if the connection must be
     /// closed.
     fn cancel_oldest(&mut self, key: u32, now_ns: u64) -> bool {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let Some(oldest) = connection.exchanges.oldest_id() else {
             return false;
         };
-        let (shared, output) = (&mut self.session_shared, &mut self.output);
+        let (shared, output) = (&mut self.network.shared, &mut self.network.output);
         if S::SENDS_TEXT || !connection.may_cancel(now_ns) {
             return false;
         }
