@@ -12,40 +12,40 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if S::TRANSPORT == Transport::Stream {
             return;
         }
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         if !connection.unflushed {
             connection.unflushed = true;
-            self.unflushed.push(key);
+            self.network.unflushed.push(key);
         }
     }
 
     /// Sends what sessions have put off, and notes when their timers are due.
     #[inline]
     pub(super) fn flush_sessions(&mut self) {
-        if S::TRANSPORT == Transport::Stream || self.unflushed.is_empty() {
+        if S::TRANSPORT == Transport::Stream || self.network.unflushed.is_empty() {
             return;
         }
-        let now_ns = self.io.now_ns();
-        S::at(&mut self.session_shared, now_ns);
+        let now_ns = self.network.io.now_ns();
+        S::at(&mut self.network.shared, now_ns);
         let mut at = 0;
-        while let Some(&key) = self.unflushed.get(at) {
+        while let Some(&key) = self.network.unflushed.get(at) {
             at += 1;
-            self.pool.connections[key as usize].unflushed = false;
+            self.network.pool[key].unflushed = false;
             self.flush_session(key, now_ns);
         }
-        self.unflushed.drain(..at);
-        self.queued.flushed_ns = now_ns;
+        self.network.unflushed.drain(..at);
+        self.sender.queued.flushed_ns = now_ns;
     }
 
     fn flush_session(&mut self, key: u32, now_ns: u64) {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         if !connection.is_established() {
             return;
         }
-        let (shared, output) = (&mut self.session_shared, &mut self.output);
+        let (shared, output) = (&mut self.network.shared, &mut self.network.output);
         let flushed = connection.session.flush(shared, output);
         if let Some(due_ns) = connection.session.next_timeout_ns() {
-            self.pool.session_timers.set(key, due_ns);
+            self.network.pool.session_timers.set(key, due_ns);
         }
         self.flush_output(key);
         if let Err(error) = flushed {
@@ -59,8 +59,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if S::TRANSPORT == Transport::Stream {
             return Ok(());
         }
-        while let Some(key) = self.pool.session_timers.take_due(now_ns) {
-            let connection = &mut self.pool.connections[key as usize];
+        while let Some(key) = self.network.pool.session_timers.take_due(now_ns) {
+            let connection = &mut self.network.pool[key];
             if !connection.is_established() {
                 continue;
             }
@@ -68,13 +68,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Some(due_ns) if due_ns <= now_ns => {}
                 // It was moved since the entry was made.
                 Some(due_ns) => {
-                    self.pool.session_timers.set(key, due_ns);
+                    self.network.pool.session_timers.set(key, due_ns);
                     continue;
                 }
                 None => continue,
             }
-            let (shared, output) = (&mut self.session_shared, &mut self.output);
-            let events = &mut self.events;
+            let (shared, output) = (&mut self.network.shared, &mut self.network.output);
+            let events = &mut self.network.events;
             let handled = connection
                 .session
                 .handle_timeout(shared, now_ns, output, events);
@@ -85,18 +85,20 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Sends the batches in the output, each as a whole.
     pub(super) fn send_datagrams(&mut self, key: u32) {
-        let mut output = std::mem::take(&mut self.output);
-        let connection = &mut self.pool.connections[key as usize];
+        let mut output = std::mem::take(&mut self.network.output);
+        let connection = &mut self.network.pool[key];
         if let Some(token) = connection.token {
             for batch in datagrams::batches(&output) {
-                let mut buffer = self.writer.buffer();
+                let mut buffer = self.sender.writer.buffer();
                 buffer.extend_from_slice(batch.bytes);
                 let segment = batch.segment_bytes;
-                self.io.send(token, Payload::Datagrams { buffer, segment });
+                self.network
+                    .io
+                    .send(token, Payload::Datagrams { buffer, segment });
                 connection.sending += 1;
             }
         }
         output.clear();
-        self.output = output;
+        self.network.output = output;
     }
 }

@@ -23,7 +23,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Looks whether this worker or another one has had a whole response.
     #[cold]
     pub(super) fn note_streams_end(&mut self, state: &RunState) {
-        if self.recorder().has_responses() {
+        if self.accounting.recorder().has_responses() {
             state.note_whole_response();
         }
         self.streams_end = state.has_responses();
@@ -36,18 +36,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let drain = self.settings.plan.drain_limit().as_nanos();
         let drain_ns = u64::try_from(drain).unwrap_or(u64::MAX);
         let limit_ns = self.times.end_ns.saturating_add(drain_ns);
-        let is_wanted = drain_ns > 0 && (self.streams_end || self.recorder().has_responses());
+        let is_wanted =
+            drain_ns > 0 && (self.streams_end || self.accounting.recorder().has_responses());
         if self.phase != Phase::Window || !is_wanted || now_ns >= limit_ns {
             return false;
         }
         self.end_window(self.times.end_ns);
-        (0..self.pool.connections.len() as u32).for_each(|key| self.count_packets(key));
+        (0..self.network.pool.connections.len() as u32).for_each(|key| self.count_packets(key));
         self.phase = Phase::Drain;
         self.limit_ns = limit_ns;
         // No connection is needed any more, and none is filled.
-        self.budget = 0;
-        self.stall.stops_sending = true;
-        self.io.poll_until(0);
+        self.sender.budget = 0;
+        self.accounting.stall.stops_sending = true;
+        self.network.io.poll_until(0);
         true
     }
 
@@ -58,25 +59,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         state: &RunState,
     ) -> Result<Option<u64>, StopReason> {
         self.slept_until_ns = None;
-        let is_over = now_ns >= self.limit_ns || self.recorder().outstanding() == 0;
+        let is_over = now_ns >= self.limit_ns || self.accounting.recorder().outstanding() == 0;
         if is_over || state.is_raised() {
             return Ok(None);
         }
-        S::at(&mut self.session_shared, now_ns);
-        while let Some(key) = self.pool.deadlines.take_due(now_ns) {
+        S::at(&mut self.network.shared, now_ns);
+        while let Some(key) = self.network.pool.deadlines.take_due(now_ns) {
             self.on_deadline(key, now_ns)?;
         }
         self.handle_session_timers(now_ns)?;
         self.flush_sessions();
         let next_ns = [
-            self.pool.deadlines.next_ns(),
-            self.pool.session_timers.next_ns(),
+            self.network.pool.deadlines.next_ns(),
+            self.network.pool.session_timers.next_ns(),
         ];
         let latest_ns = self.limit_ns.min(now_ns + self.tick_ns);
         self.waits_roughly = true;
         let until_ns = next_ns.into_iter().flatten().fold(latest_ns, u64::min);
-        self.watch
-            .begin_wait(until_ns, self.io.has_more(), &mut self.usage);
+        self.accounting.watch.begin_wait(
+            until_ns,
+            self.network.io.has_more(),
+            &mut self.accounting.usage,
+        );
         Ok(Some(until_ns))
     }
 }

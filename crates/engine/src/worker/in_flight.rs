@@ -66,8 +66,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A server that has stopped would have answered before, if the request had been on time.
         let silent_ns = ended_ns.saturating_sub(self.last_arrival_ns());
         let may_take_long = self.is_paced() && silent_ns < SILENT_NS;
-        let Self { pool, recorder, .. } = self;
-        let Some(recorder) = recorder else { return };
+        let pool = &self.network.pool;
+        let Some(recorder) = &mut self.accounting.recorder else {
+            return;
+        };
         let mut service_times = None;
         for connection in &pool.connections {
             let mut read_late = ReadLate::at_end(connection.arrived_ns, ended_ns);

@@ -58,59 +58,63 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether a failed connection should wait with the others, because no connection of this
     /// worker is established.
     pub(super) fn has_no_connection(&self) -> bool {
-        self.is_paced() && self.pool.established == 0
+        self.is_paced() && self.network.pool.established == 0
     }
 
     /// Makes a connection without a socket wait until the server is back, or retry for all.
     pub(super) fn await_server(&mut self, key: u32, now_ns: u64) {
-        self.pool.connections[key as usize].due_ns = u64::MAX;
-        self.outage.away.push_back(key);
-        if self.outage.probe.is_some_and(|probe| probe != key) {
+        self.network.pool[key].due_ns = u64::MAX;
+        self.network.outage.away.push_back(key);
+        if self.network.outage.probe.is_some_and(|probe| probe != key) {
             return;
         }
         // In turns, so that not all attempts are made from the same source address, which may not
         // work.
-        self.outage.probe = self.outage.away.pop_front();
-        self.outage.pause_began_ns = now_ns;
-        if let Some(probe) = self.outage.probe {
-            self.pool.wake_after(probe, now_ns, PROBE_NS);
+        self.network.outage.probe = self.network.outage.away.pop_front();
+        self.network.outage.pause_began_ns = now_ns;
+        if let Some(probe) = self.network.outage.probe {
+            self.network.pool.wake_after(probe, now_ns, PROBE_NS);
         }
     }
 
     /// A connection was closed before it had a response, or its handshake failed.
     pub(super) fn note_unserved(&mut self) {
-        self.outage.closes_unserved = true;
+        self.network.outage.closes_unserved = true;
     }
 
     /// A connection is ready for requests, or has received a response.
     #[inline]
     pub(super) fn note_server(&mut self, key: u32, is_response: bool) {
-        self.stall.note_ready();
+        self.accounting.stall.note_ready();
         if is_response {
-            self.outage.closes_unserved = false;
+            self.network.outage.closes_unserved = false;
         }
-        if self.outage.probe.is_none() {
+        if self.network.outage.probe.is_none() {
             return;
         }
-        if self.outage.probe == Some(key) {
-            let connection = &self.pool.connections[key as usize];
+        if self.network.outage.probe == Some(key) {
+            let connection = &self.network.pool[key];
             let tried_ns = connection.tried_ns;
-            self.outage.last_pause_ns = (self.outage.pause_began_ns, tried_ns);
+            self.network.outage.last_pause_ns = (self.network.outage.pause_began_ns, tried_ns);
         }
-        if !self.outage.closes_unserved {
-            self.outage.release();
+        if !self.network.outage.closes_unserved {
+            self.network.outage.release();
         }
     }
 
     /// Opens some of the connections that have waited for the server.
     pub(super) fn reopen_after_outage(&mut self) {
         for _ in 0..OPENED_PER_TURN {
-            let Some(key) = self.outage.returning.pop_front() else {
+            let Some(key) = self.network.outage.returning.pop_front() else {
                 return;
             };
-            let is_awaited = self.slots.as_ref().is_some_and(|slots| slots.awaits(key));
+            let is_awaited = self
+                .sender
+                .slots
+                .as_ref()
+                .is_some_and(|slots| slots.awaits(key));
             if self.remaining() == 0 && !is_awaited {
-                self.pool.connections[key as usize].state = ConnectionState::Done;
+                self.network.pool[key].state = ConnectionState::Done;
             } else {
                 self.open(key);
             }

@@ -46,21 +46,24 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if S::TRANSPORT == Transport::Stream {
             return;
         }
-        let connections = self.pool.connections.iter();
+        let connections = self.network.pool.connections.iter();
         let statistics = connections.map(|connection| {
             let has_begun = connection.is_established();
             let statistics = connection.session.statistics().filter(|_| has_begun);
             statistics.unwrap_or_default()
         });
-        self.packets_before.window = statistics.collect();
+        self.accounting.packets_before.window = statistics.collect();
     }
 
     /// The kernel has handed over datagrams.
     #[inline]
     pub(super) fn count_batch(&mut self, key: u32) {
-        let new = self.packets_before.new_drops(key, self.io.received_drops());
+        let new = self
+            .accounting
+            .packets_before
+            .new_drops(key, self.network.io.received_drops());
         if self.phase == Phase::Window
-            && let Some(quic) = self.recorder.as_mut().and_then(|it| it.quic())
+            && let Some(quic) = self.accounting.recorder.as_mut().and_then(|it| it.quic())
         {
             quic.batches_received += 1;
             quic.datagrams_dropped += u64::from(new);
@@ -72,14 +75,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if S::TRANSPORT == Transport::Stream {
             return;
         }
-        let before = self.packets_before.take(key);
+        let before = self.accounting.packets_before.take(key);
         if self.phase != Phase::Window {
             return;
         }
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         if connection.is_established()
             && let Some(now) = connection.session.statistics()
-            && let Some(quic) = self.recorder.as_mut().and_then(|it| it.quic())
+            && let Some(quic) = self.accounting.recorder.as_mut().and_then(|it| it.quic())
         {
             add(quic, &now, &before);
         }

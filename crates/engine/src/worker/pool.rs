@@ -7,6 +7,7 @@ use plan::{Lanes, SourceRange};
 use protocol::{Session, Transport};
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::ops::{Index, IndexMut};
 
 /// The connections of a worker. They are addressed by index, the key of their completions.
 pub(super) struct ConnectionPool<S> {
@@ -59,7 +60,7 @@ impl<S: Session> ConnectionPool<S> {
     /// Whether a request can be sent on the connection now.
     #[inline]
     pub(super) fn has_room(&self, key: u32) -> bool {
-        let connection = &self.connections[key as usize];
+        let connection = &self[key];
         connection.state == ConnectionState::Open
             && connection.token.is_some()
             && connection.exchanges.len() < self.pipeline
@@ -71,7 +72,7 @@ impl<S: Session> ConnectionPool<S> {
     #[inline]
     pub(super) fn offer(&mut self, key: u32, now_ns: u64) {
         if self.has_room(key) {
-            let connection = &mut self.connections[key as usize];
+            let connection = &mut self[key];
             if !connection.offered {
                 connection.offered = true;
                 connection.free_ns = now_ns;
@@ -97,7 +98,7 @@ impl<S: Session> ConnectionPool<S> {
     #[inline]
     pub(super) fn take_first_free(&mut self) {
         if let Some(key) = self.free.pop_front() {
-            self.connections[key as usize].offered = false;
+            self[key].offered = false;
         }
     }
 
@@ -105,7 +106,7 @@ impl<S: Session> ConnectionPool<S> {
     #[inline]
     pub(super) fn offer_again(&mut self, key: u32) {
         if self.has_room(key) {
-            self.connections[key as usize].offered = true;
+            self[key].offered = true;
             self.free.push_back(key);
         }
     }
@@ -154,8 +155,24 @@ impl<S: Session> ConnectionPool<S> {
 
     /// Schedules a deferred action of the connection.
     pub(super) fn wake_at(&mut self, key: u32, due_ns: u64) {
-        self.connections[key as usize].due_ns = due_ns;
+        self[key].due_ns = due_ns;
         self.wakes.set(key, due_ns);
+    }
+}
+
+impl<S> Index<u32> for ConnectionPool<S> {
+    type Output = Connection<S>;
+
+    #[inline]
+    fn index(&self, key: u32) -> &Connection<S> {
+        &self.connections[key as usize]
+    }
+}
+
+impl<S> IndexMut<u32> for ConnectionPool<S> {
+    #[inline]
+    fn index_mut(&mut self, key: u32) -> &mut Connection<S> {
+        &mut self.connections[key as usize]
     }
 }
 

@@ -30,24 +30,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// A session has got a request.
     #[inline]
     pub(super) fn note_queued(&mut self, key: u32, sent_ns: u64) {
-        if S::TRANSPORT == Transport::Stream && !self.io.queues_sends() {
+        if S::TRANSPORT == Transport::Stream && !self.network.io.queues_sends() {
             return;
         }
-        if self.queued.keys.is_empty() {
-            self.queued.since_ns = sent_ns;
+        if self.sender.queued.keys.is_empty() {
+            self.sender.queued.since_ns = sent_ns;
         }
-        if self.queued.keys.last() != Some(&key) {
-            self.queued.keys.push(key);
+        if self.sender.queued.keys.last() != Some(&key) {
+            self.sender.queued.keys.push(key);
         }
     }
 
     /// Submits what is queued if it has waited for long.
     #[inline]
     pub(super) fn submit_if_old(&mut self, now_ns: u64, age_max_ns: u64) {
-        if !self.queued.keys.is_empty() && now_ns.saturating_sub(self.queued.since_ns) >= age_max_ns
+        if !self.sender.queued.keys.is_empty()
+            && now_ns.saturating_sub(self.sender.queued.since_ns) >= age_max_ns
         {
             self.flush_sessions();
-            self.io.submit();
+            self.network.io.submit();
             self.note_submitted();
         }
     }
@@ -55,28 +56,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// The kernel has got what was queued.
     #[inline]
     pub(super) fn note_submitted(&mut self) {
-        if self.queued.keys.is_empty() {
+        if self.sender.queued.keys.is_empty() {
             return;
         }
-        let submitted_ns = if self.io.queues_sends() {
-            self.io.submitted_ns()
+        let submitted_ns = if self.network.io.queues_sends() {
+            self.network.io.submitted_ns()
         } else {
-            self.queued.flushed_ns
+            self.sender.queued.flushed_ns
         };
-        if submitted_ns.saturating_sub(self.queued.since_ns) >= Attribution::MIN_NS {
+        if submitted_ns.saturating_sub(self.sender.queued.since_ns) >= Attribution::MIN_NS {
             self.delay_queued(submitted_ns);
         }
-        self.queued.keys.clear();
+        self.sender.queued.keys.clear();
     }
 
     /// Attributes the time in the queue to the load generator.
     #[cold]
     fn delay_queued(&mut self, submitted_ns: u64) {
-        let QueuedSends { keys, since_ns, .. } = &mut self.queued;
+        let QueuedSends { keys, since_ns, .. } = &mut self.sender.queued;
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            let exchanges = &mut self.pool.connections[*key as usize].exchanges;
+            let exchanges = &mut self.network.pool[*key].exchanges;
             exchanges.queued_until(*since_ns, submitted_ns);
         }
     }

@@ -72,52 +72,55 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether requests that follow responses are sent together.
     #[inline]
     pub(super) fn refills_together(&self) -> bool {
-        !S::SENDS_TEXT && self.settings.pipeline > 1 && !self.is_paced() && self.slots.is_none()
+        !S::SENDS_TEXT
+            && self.settings.pipeline > 1
+            && !self.is_paced()
+            && self.sender.slots.is_none()
     }
 
     /// Lets a connection continue later, in [`Self::refill_due`].
     #[inline]
     pub(super) fn refill_later(&mut self, key: u32, at_ns: u64) {
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let streams = self.settings.pipeline;
         let free = streams.saturating_sub(connection.exchanges.outstanding());
-        let is_first = self.refills.due_ns == u64::MAX;
+        let is_first = self.sender.refills.due_ns == u64::MAX;
         if is_first || free >= streams.div_ceil(FREE_DIVISOR) {
-            self.refills.due_ns = self.refills.due_ns.min(at_ns);
+            self.sender.refills.due_ns = self.sender.refills.due_ns.min(at_ns);
         }
         if !connection.refills {
             connection.refills = true;
-            self.refills.keys.push(key);
+            self.sender.refills.keys.push(key);
         }
     }
 
     /// Lets the connections with free streams continue, if it is time. What a slow script leaves is
     /// sent in the next turn.
     pub(super) fn refill_due(&mut self, now_ns: u64) -> Result<(), StopReason> {
-        if self.refills.due_ns > now_ns {
+        if self.sender.refills.due_ns > now_ns {
             return Ok(());
         }
-        self.refills.due_ns = u64::MAX;
-        let mut keys = std::mem::take(&mut self.refills.keys);
+        self.sender.refills.due_ns = u64::MAX;
+        let mut keys = std::mem::take(&mut self.sender.refills.keys);
         let mut done = 0;
-        while !self.stretch.is_over()
+        while !self.sender.stretch.is_over()
             && let Some(&key) = keys.get(done)
         {
             // Read for each, because sending takes a while.
-            let now_ns = self.io.now_ns();
+            let now_ns = self.network.io.now_ns();
             self.go_on_now(key, now_ns)?;
-            if self.stretch.is_over() && self.pool.has_room(key) {
+            if self.sender.stretch.is_over() && self.network.pool.has_room(key) {
                 // It has more to send.
                 break;
             }
-            self.pool.connections[key as usize].refills = false;
+            self.network.pool[key].refills = false;
             done += 1;
         }
         keys.drain(..done);
         if !keys.is_empty() {
-            self.refills.due_ns = now_ns;
+            self.sender.refills.due_ns = now_ns;
         }
-        self.refills.keys = keys;
+        self.sender.refills.keys = keys;
         Ok(())
     }
 }

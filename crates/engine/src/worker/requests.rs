@@ -2,9 +2,10 @@
 
 use super::breakdown::TRACEPARENT;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
+use super::sender::Cookies;
 use super::slots::Slots;
 use super::writer::{Batches, Chosen, RequestLabel, Sending, SentRequests};
-use super::{Cookies, Phase, StopReason, Worker};
+use super::{Phase, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
@@ -31,21 +32,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets an open connection continue: with a delay of the script, or by sending.
     #[inline]
     pub(super) fn advance(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
-        if self.pool.is_idle(key) || self.phase == Phase::Drain {
+        if self.network.pool.is_idle(key) || self.phase == Phase::Drain {
             return Ok(());
         }
-        let has_waited = std::mem::take(&mut self.pool.connections[key as usize].has_waited);
-        if self.source.wants_delay
+        let has_waited = std::mem::take(&mut self.network.pool[key].has_waited);
+        if self.sender.source.wants_delay
             && !has_waited
-            && self.pool.connections[key as usize].exchanges.outstanding() == 0
+            && self.network.pool[key].exchanges.outstanding() == 0
         {
             let delay_ns = self.call_source(|source| source.delay_ns())?;
             if delay_ns > 0 {
-                let connection = &mut self.pool.connections[key as usize];
+                let connection = &mut self.network.pool[key];
                 connection.state = ConnectionState::Thinking;
                 // From the current time, not from `now_ns`: the script may have taken a while.
-                connection.due_ns = self.io.now_ns().saturating_add(delay_ns);
-                self.pool.wakes.set(key, connection.due_ns);
+                let due_ns = self.network.io.now_ns().saturating_add(delay_ns);
+                self.network.pool.wake_at(key, due_ns);
                 return Ok(());
             }
         }
@@ -56,16 +57,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// instead.
     pub(super) fn send_or_offer(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
         if !self.is_paced() {
-            let is_answered = self.pool.connections[key as usize].answered > 0;
-            if self.opening.takes(key, is_answered) {
+            let is_answered = self.network.pool[key].answered > 0;
+            if self.network.opening.takes(key, is_answered) {
                 return Ok(());
             }
             return self.send_requests(key, now_ns);
         }
-        if self.slots.is_some() {
+        if self.sender.slots.is_some() {
             return self.continue_slot(key, now_ns);
         }
-        self.pool.offer(key, now_ns);
+        self.network.pool.offer(key, now_ns);
         self.send_due(now_ns)
     }
 
@@ -73,81 +74,89 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// are sent at once, unless responses must be read first.
     pub(super) fn send_due(&mut self, mut now_ns: u64) -> Result<(), StopReason> {
         loop {
-            while self.slots.as_ref().is_some_and(Slots::has_free) && self.may_send() {
-                let claim = self.share.as_mut().and_then(|share| share.claim(now_ns));
+            while self.sender.slots.as_ref().is_some_and(Slots::has_free) && self.may_send() {
+                let claim = self
+                    .sender
+                    .share
+                    .as_mut()
+                    .and_then(|share| share.claim(now_ns));
                 let Some(claim) = claim else { break };
                 self.send_claimed_to_slot(claim)?;
             }
             while self.may_send()
-                && let Some(key) = self.pool.first_free()
+                && let Some(key) = self.network.pool.first_free()
             {
-                let claim = self.share.as_mut().and_then(|share| share.claim(now_ns));
+                let claim = self
+                    .sender
+                    .share
+                    .as_mut()
+                    .and_then(|share| share.claim(now_ns));
                 let Some(claim) = claim else { break };
                 self.send_claimed(key, claim, now_ns)?;
             }
-            let has_free = self.has_free() && !self.stretch.is_over();
-            let share = self.share.as_mut();
+            let has_free = self.has_free() && !self.sender.stretch.is_over();
+            let share = self.sender.share.as_mut();
             if !share.is_some_and(|share| share.show_free(has_free)) {
                 return Ok(());
             }
-            now_ns = self.io.now_ns();
+            now_ns = self.network.io.now_ns();
         }
     }
 
     fn may_send(&self) -> bool {
-        !self.stall.stops_sending && !self.stretch.is_over()
+        !self.accounting.stall.stops_sending && !self.sender.stretch.is_over()
     }
 
     /// Sends a claimed request on the first of the free connections.
     fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), StopReason> {
-        self.pool.take_first_free();
+        self.network.pool.take_first_free();
         let ideal_ns = self.ideal_free_ns(key, claim.due_ns);
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         connection.own_ns = connection.free_ns.saturating_sub(ideal_ns);
         let before = connection.sent;
-        match &self.writer.batches {
+        match &self.sender.writer.batches {
             Batches::Fixed(_) => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
             Batches::FromFile(_) => {
-                self.writer.claim(claim.number);
+                self.sender.writer.claim(claim.number);
                 self.send_from_file(key, 1, Some(claim.due_ns), now_ns)?;
             }
             Batches::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
         }
-        self.stretch.note_sent(self.watch.now_ns());
-        let sent = self.pool.connections[key as usize]
-            .sent
-            .saturating_sub(before);
-        if let Some(share) = &mut self.share {
+        self.sender
+            .stretch
+            .note_sent(self.accounting.watch.now_ns());
+        let sent = self.network.pool[key].sent.saturating_sub(before);
+        if let Some(share) = &mut self.sender.share {
             match sent {
                 // The connection failed before it could send anything.
                 0 => share.give_back(claim),
                 _ => share.claim_more(claim, u32::try_from(sent - 1).unwrap_or(u32::MAX)),
             }
         }
-        self.pool.offer_again(key);
+        self.network.pool.offer_again(key);
         Ok(())
     }
 
     /// Fills the connection up to the depth of the pipeline.
     pub(super) fn send_requests(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
-        if self.slots.is_some() {
+        if self.sender.slots.is_some() {
             return self.continue_slot(key, now_ns);
         }
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let in_window = now_ns >= self.times.measure_ns;
         let allowed = self
             .settings
             .requests_per_connection
             .saturating_sub(connection.sent);
         let allowed = if in_window {
-            allowed.min(self.budget)
+            allowed.min(self.sender.budget)
         } else {
             allowed
         };
-        if allowed == 0 || self.stall.stops_sending {
+        if allowed == 0 || self.accounting.stall.stops_sending {
             return Ok(());
         }
-        match &self.writer.batches {
+        match &self.sender.writer.batches {
             Batches::Fixed(fixed) => {
                 let per_batch = fixed.batch_requests;
                 let room = connection.room(self.settings.pipeline, per_batch);
@@ -184,9 +193,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if batches == 0 {
             return Ok(());
         }
-        if self.writes_text {
+        if self.sender.writes_text {
             return (0..batches).try_for_each(|_| match self.next_trace() {
-                None if !self.per_client => self.send_fixed_batches(key, 1, due_ns, now_ns),
+                None if !self.sender.per_client => self.send_fixed_batches(key, 1, due_ns, now_ns),
                 trace => self.send_for_client_with(key, None, due_ns, trace),
             });
         }
@@ -201,13 +210,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         due_ns: Option<u64>,
         now_ns: u64,
     ) -> Result<(), StopReason> {
-        let connection = &mut self.pool.connections[key as usize];
-        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let connection = &mut self.network.pool[key];
+        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
             return Ok(());
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
-        let sent = self.writer.send_fixed(sending, batches, at_ns);
+        let sent = self.sender.writer.send_fixed(sending, batches, at_ns);
         self.note_sent(key, &sent, due_ns);
         Ok(())
     }
@@ -224,9 +233,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if requests == 0 {
             return Ok(());
         }
-        if self.writes_text {
+        if self.sender.writes_text {
             return (0..requests).try_for_each(|_| match self.next_trace() {
-                None if !self.per_client => self.send_several_from_file(key, 1, due_ns, now_ns),
+                None if !self.sender.per_client => {
+                    self.send_several_from_file(key, 1, due_ns, now_ns)
+                }
                 trace => self.send_for_client_with(key, None, due_ns, trace),
             });
         }
@@ -241,13 +252,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         due_ns: Option<u64>,
         now_ns: u64,
     ) -> Result<(), StopReason> {
-        let connection = &mut self.pool.connections[key as usize];
-        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let connection = &mut self.network.pool[key];
+        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
             return Ok(());
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
-        let sent = self.writer.send_from_file(sending, requests, at_ns);
+        let sent = self.sender.writer.send_from_file(sending, requests, at_ns);
         self.note_sent(key, &sent, due_ns);
         self.note_names(due_ns.unwrap_or(sent.at_ns));
         Ok(())
@@ -256,10 +267,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts the requests of a file that were sent last by name.
     #[inline]
     pub(super) fn note_names(&mut self, at_ns: u64) {
-        let Self {
-            writer, recorder, ..
-        } = self;
-        if let Some(recorder) = recorder.as_mut().filter(|it| it.measures(at_ns)) {
+        let recorder = self.accounting.recorder.as_mut();
+        if let Some(recorder) = recorder.filter(|it| it.measures(at_ns)) {
+            let writer = &self.sender.writer;
             writer.each_name_sent(|name| recorder.sent_by_name(name));
         }
     }
@@ -285,13 +295,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         trace: Option<Trace>,
     ) -> Result<(), StopReason> {
         // The one before may have ended the connection.
-        if self.pool.connections[key as usize].state != ConnectionState::Open {
+        if self.network.pool[key].state != ConnectionState::Open {
             return Ok(());
         }
-        let now_ns = self.io.now_ns();
-        let mut text = self.writer.buffer();
+        let now_ns = self.network.io.now_ns();
+        let mut text = self.sender.writer.buffer();
         let (client, _) = self.slot_and_host(key);
-        let label = self.writer.next_text(client, chosen, &mut text, now_ns);
+        let label = self
+            .sender
+            .writer
+            .next_text(client, chosen, &mut text, now_ns);
         let requests = TextRequests {
             text,
             label,
@@ -308,18 +321,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// read before that, the others follow later.
     fn fill_from_source(&mut self, key: u32, requests: u32) -> Result<(), StopReason> {
         // A jar and a trace note one exchange at a time.
-        let one_by_one = self.cookies.is_some() || self.sends_traces();
+        let one_by_one = self.sender.cookies.is_some() || self.sends_traces();
         let mut left = requests;
-        while left > 0 && self.budget > 0 {
+        while left > 0 && self.sender.budget > 0 {
             let together = if one_by_one {
                 1
             } else {
-                left.min(self.stretch.room())
+                left.min(self.sender.stretch.room())
             };
             self.send_from_source(key, together, None)?;
             left -= together;
-            if left > 0 && self.stretch.is_over() {
-                let now_ns = self.io.now_ns();
+            if left > 0 && self.sender.stretch.is_over() {
+                let now_ns = self.network.io.now_ns();
                 self.refill_later(key, now_ns);
                 break;
             }
@@ -334,7 +347,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         batches: u32,
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
-        let mut text = self.writer.buffer();
+        let mut text = self.sender.writer.buffer();
         let mut made = 0;
         while made < batches {
             let before = text.len();
@@ -343,13 +356,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 if due_ns.is_some() {
                     return Err(StopReason::Failed(NO_REQUEST_DUE.to_owned()));
                 }
-                self.budget = 0;
+                self.sender.budget = 0;
                 break;
             }
             made += 1;
         }
         if made == 0 {
-            self.writer.recycle(text);
+            self.sender.writer.recycle(text);
             return Ok(());
         }
         let batches = made;
@@ -377,48 +390,57 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             mut trace,
         } = requests;
         if let Some((_, value)) = &trace {
-            let mut complete = self.writer.buffer();
+            let mut complete = self.sender.writer.buffer();
             if !request::add_field(&text, TRACEPARENT, value, &mut complete) {
                 trace = None;
             }
-            self.writer.recycle(std::mem::replace(&mut text, complete));
+            self.sender
+                .writer
+                .recycle(std::mem::replace(&mut text, complete));
         }
-        if let Some(Cookies { site, jars }) = &mut self.cookies {
-            let mut complete = self.writer.buffer();
+        if let Some(Cookies { site, jars }) = &mut self.sender.cookies {
+            let mut complete = self.sender.writer.buffer();
             jars[key as usize].write(site, &text, &mut complete);
-            self.writer.recycle(std::mem::replace(&mut text, complete));
+            self.sender
+                .writer
+                .recycle(std::mem::replace(&mut text, complete));
         }
-        let shared = &mut self.session_shared;
-        let prepared = self.writer.prepare(shared, &text, batches);
+        let shared = &mut self.network.shared;
+        let prepared = self.sender.writer.prepare(shared, &text, batches);
         prepared.map_err(|error| {
             StopReason::Failed(format!(
                 "the script's request() returned a bad request: {error}"
             ))
         })?;
         // Read after the script, so that its time is not attributed to the server.
-        let now_ns = self.io.now_ns();
+        let now_ns = self.network.io.now_ns();
         let mut script_ns = 0;
-        if matches!(self.writer.batches, Batches::FromSource) {
-            let time = self.watch.note_script(now_ns);
+        if matches!(self.sender.writer.batches, Batches::FromSource) {
+            let time = self.accounting.watch.note_script(now_ns);
             script_ns = time.took_ns;
-            self.opening.note_script(script_ns);
-            self.stretch.note_script(now_ns, batches, script_ns);
+            self.network.opening.note_script(script_ns);
+            self.sender.stretch.note_script(now_ns, batches, script_ns);
             if now_ns >= self.times.measure_ns {
-                self.recorder().script_took(time);
+                self.accounting.recorder().script_took(time);
             }
         }
-        let connection = &mut self.pool.connections[key as usize];
-        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let connection = &mut self.network.pool[key];
+        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
             return Ok(false);
         };
         let exchange = sending.next_id();
-        let sent = self.writer.send_prepared(sending, text, label, now_ns);
-        if let Some(Cookies { jars, .. }) = self.cookies.as_mut().filter(|_| sent.requests > 0) {
+        let sent = self
+            .sender
+            .writer
+            .send_prepared(sending, text, label, now_ns);
+        if let Some(Cookies { jars, .. }) =
+            self.sender.cookies.as_mut().filter(|_| sent.requests > 0)
+        {
             jars[key as usize].sent(exchange);
         }
         if let Some((trace, _)) = trace.filter(|_| sent.requests > 0) {
-            let connection = &mut self.pool.connections[key as usize];
+            let connection = &mut self.network.pool[key];
             connection.exchanges.set_trace(exchange, trace);
             if due_ns.unwrap_or(sent.at_ns) >= self.times.measure_ns {
                 self.count_trace();
@@ -444,33 +466,40 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     #[inline]
     fn count_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
-        if self.response_poll.is_possible()
-            && let Some(poll_ns) = self.response_poll.poll_ns(self.io.sleep_error_ns())
+        if self.sender.response_poll.is_possible()
+            && let Some(poll_ns) = self
+                .sender
+                .response_poll
+                .poll_ns(self.network.io.sleep_error_ns())
         {
-            self.io.poll_until(sent_ns.saturating_add(poll_ns));
+            self.network.io.poll_until(sent_ns.saturating_add(poll_ns));
         }
-        self.watch.note(sent_ns);
+        self.accounting.watch.note(sent_ns);
         self.note_queued(key, sent_ns);
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let (free_ns, address) = (connection.free_ns, connection.address);
         connection.sent = connection.sent.saturating_add(u64::from(requests));
-        self.pool.outstanding += u64::from(requests);
-        self.stall.note_sent(sent_ns);
-        self.pool
+        self.network.pool.outstanding += u64::from(requests);
+        self.accounting.stall.note_sent(sent_ns);
+        self.network
+            .pool
             .deadlines
             .set(key, sent_ns.saturating_add(self.settings.timeout_ns));
         // A turn may continue for a moment after the end.
         let began_ns = sent_ns.min(self.times.end_ns);
-        self.recorder().began(u64::from(requests), began_ns);
-        if !self.pool.connections[key as usize].has_sent && !self.opening.is_holding() {
+        self.accounting
+            .recorder()
+            .began(u64::from(requests), began_ns);
+        if !self.network.pool[key].has_sent && !self.network.opening.is_holding() {
             self.note_first(key, due_ns, began_ns);
         }
         if due_ns.unwrap_or(sent_ns) >= self.times.measure_ns {
             if self.settings.requests.is_some() && due_ns.is_none() {
-                self.budget = self.budget.saturating_sub(u64::from(requests));
+                self.sender.budget = self.sender.budget.saturating_sub(u64::from(requests));
             }
-            let paused_ns = due_ns.map_or(0, |due_ns| self.outage.paused_ns(due_ns, sent_ns));
-            let recorder = self.recorder();
+            let paused_ns =
+                due_ns.map_or(0, |due_ns| self.network.outage.paused_ns(due_ns, sent_ns));
+            let recorder = self.accounting.recorder();
             recorder.sent(u64::from(requests), address);
             if let Some(due_ns) = due_ns {
                 recorder.record_send_lag(u64::from(requests), due_ns, free_ns, sent_ns);
@@ -485,31 +514,31 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// keeps up with new connections.
     #[cold]
     fn note_first(&mut self, key: u32, due_ns: Option<u64>, began_ns: u64) {
-        self.pool.connections[key as usize].has_sent = true;
+        self.network.pool[key].has_sent = true;
         if due_ns.is_none() {
-            self.recorder().unused_until(began_ns, 1);
+            self.accounting.recorder().unused_until(began_ns, 1);
         }
     }
 
     pub(super) fn flush_output(&mut self, key: u32) {
-        if self.output.is_empty() {
+        if self.network.output.is_empty() {
             return;
         }
         if S::TRANSPORT == Transport::Datagrams {
             return self.send_datagrams(key);
         }
-        let buffer = std::mem::replace(&mut self.output, self.writer.buffer());
-        let connection = &mut self.pool.connections[key as usize];
+        let buffer = std::mem::replace(&mut self.network.output, self.sender.writer.buffer());
+        let connection = &mut self.network.pool[key];
         if let Some(token) = connection.token {
             connection.sending += u32::from(!S::SENDS_TEXT);
-            self.io.send(token, Payload::Owned(buffer));
+            self.network.io.send(token, Payload::Owned(buffer));
         }
     }
 
     /// The kernel has taken a buffer. After the last one, the session may send more.
     pub(super) fn on_sent(&mut self, key: u32, buffer: Vec<u8>, at_ns: u64) {
-        self.writer.recycle(buffer);
-        let connection = &mut self.pool.connections[key as usize];
+        self.sender.writer.recycle(buffer);
+        let connection = &mut self.network.pool[key];
         if S::SENDS_TEXT {
             return;
         }
@@ -517,7 +546,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if connection.sending > 0 {
             return;
         }
-        let (shared, output) = (&mut self.session_shared, &mut self.output);
+        let (shared, output) = (&mut self.network.shared, &mut self.network.output);
         let resumed = connection.session.resume(shared, output);
         self.flush_output(key);
         if let Err(error) = resumed {

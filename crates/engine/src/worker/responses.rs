@@ -1,9 +1,11 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
+use super::accounting::Accounting;
 use super::breakdown::Ended;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::read_late::ReadLate;
-use super::{Cookies, StopReason, Worker};
+use super::sender::Cookies;
+use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
@@ -23,17 +25,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if S::TRANSPORT == Transport::Datagrams {
             self.count_batch(key);
         }
-        let connection = &mut self.pool.connections[key as usize];
-        let input = self.io.received();
+        let connection = &mut self.network.pool[key];
+        let input = self.network.io.received();
         let mut receive = |bytes: &[u8]| {
-            let (shared, output) = (&mut self.session_shared, &mut self.output);
-            let events = &mut self.events;
+            let (shared, output) = (&mut self.network.shared, &mut self.network.output);
+            let events = &mut self.network.events;
             connection.session.receive(shared, bytes, output, events)
         };
         let received = match S::TRANSPORT {
             Transport::Stream => receive(input),
             Transport::Datagrams => {
-                let segment = self.io.received_segment().unwrap_or(input.len());
+                let segment = self.network.io.received_segment().unwrap_or(input.len());
                 input.chunks(segment.max(1)).try_for_each(receive)
             }
         };
@@ -48,7 +50,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         received: Result<(), SessionError>,
         at_ns: u64,
     ) -> Result<(), StopReason> {
-        if !self.output.is_empty() {
+        if !self.network.output.is_empty() {
             self.flush_output(key);
         }
         let reusable = self.take_events(key, at_ns)?;
@@ -58,7 +60,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if S::TRANSPORT == Transport::Datagrams {
             self.note_unflushed(key);
-            if self.pool.connections[key as usize].session.has_ended() {
+            if self.network.pool[key].session.has_ended() {
                 return self.on_end(key, at_ns);
             }
         }
@@ -76,8 +78,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         at_ns: u64,
     ) -> Result<(), StopReason> {
         self.note_receive_delay(key, at_ns);
-        let connection = &mut self.pool.connections[key as usize];
-        connection.session.skip(bytes, &mut self.events);
+        let connection = &mut self.network.pool[key];
+        connection.session.skip(bytes, &mut self.network.events);
         if self.take_events(key, at_ns)? {
             self.after_receive(key, at_ns)
         } else {
@@ -86,20 +88,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     fn note_receive_delay(&mut self, key: u32, at_ns: u64) {
-        let Some(delay_ns) = self.io.receive_delay_ns() else {
+        let Some(delay_ns) = self.network.io.receive_delay_ns() else {
             return;
         };
         // The kernel's timestamp, that of the last bytes, is better than what the worker knows.
         let mut first_ns = delay_ns;
-        if self.settings.pipeline > 1 && self.read_late.first_ns > delay_ns {
+        if self.settings.pipeline > 1 && self.accounting.read_late.first_ns > delay_ns {
             first_ns = self.first_late_ns(key, delay_ns);
         }
-        self.read_late = ReadLate::between(first_ns, delay_ns);
-        if self.watch.is_open() && self.watch.note_arrival(at_ns.saturating_sub(first_ns)) {
+        self.accounting.read_late = ReadLate::between(first_ns, delay_ns);
+        if self.accounting.watch.is_open()
+            && self
+                .accounting
+                .watch
+                .note_arrival(at_ns.saturating_sub(first_ns))
+        {
             self.settle_doubts(first_ns);
         }
-        if self.recorder().is_in_window(at_ns) {
-            self.recorder().record_receive_delay(delay_ns);
+        if self.accounting.recorder().is_in_window(at_ns) {
+            self.accounting.recorder().record_receive_delay(delay_ns);
         }
     }
 
@@ -107,12 +114,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// arrived no longer before the last ones than their requests were sent.
     #[inline(never)]
     fn first_late_ns(&self, key: u32, delay_ns: u64) -> u64 {
-        let exchanges = &self.pool.connections[key as usize].exchanges;
+        let exchanges = &self.network.pool[key].exchanges;
         if delay_ns < Attribution::MIN_NS || exchanges.outstanding() < 2 {
             return delay_ns;
         }
         let longest_ns = delay_ns.saturating_add(exchanges.sent_over_ns());
-        self.read_late.first_ns.min(longest_ns)
+        self.accounting.read_late.first_ns.min(longest_ns)
     }
 
     /// A timestamp may still show that this response was read late.
@@ -123,25 +130,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             sent_ns: exchange.sent_ns,
             completed_ns: at_ns,
         };
-        self.doubtful.push((key, times));
+        self.accounting.doubtful.push((key, times));
     }
 
     /// A timestamp has shown that the responses before it were read late, too.
     #[cold]
     fn settle_doubts(&mut self, late_ns: u64) {
         let is_paced = self.is_paced();
-        let Self {
-            doubtful,
-            recorder,
-            pool,
-            ..
-        } = self;
+        let Accounting {
+            doubtful, recorder, ..
+        } = &mut self.accounting;
+        let pool = &mut self.network.pool;
         for (key, answered) in doubtful.drain(..) {
             if let Some(recorder) = recorder {
                 recorder.was_read_late(&answered, late_ns);
             }
             if is_paced {
-                let connection = &mut pool.connections[key as usize];
+                let connection = &mut pool[key];
                 connection.was_read_late(answered.completed_ns, late_ns);
             }
         }
@@ -150,12 +155,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// After the events are recorded: discards bytes that are not needed, and lets the connection
     /// continue.
     fn after_receive(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let skippable_bytes = connection.session.skippable_bytes();
         if skippable_bytes >= DISCARD_BYTES_MIN
             && let Some(token) = connection.token
         {
-            self.io.discard(token, skippable_bytes);
+            self.network.io.discard(token, skippable_bytes);
         }
         if connection.state == ConnectionState::Handshaking {
             self.go_on_with_handshake(key, at_ns);
@@ -166,8 +171,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Bytes of a handshake were received.
     #[inline(never)]
     fn go_on_with_handshake(&mut self, key: u32, at_ns: u64) {
-        let connection = &mut self.pool.connections[key as usize];
-        connection.own_ns += self.read_late.first_ns;
+        let connection = &mut self.network.pool[key];
+        connection.own_ns += self.accounting.read_late.first_ns;
         if connection.session.is_ready() {
             connection.state = ConnectionState::Open;
             connection.since_ns = at_ns;
@@ -188,7 +193,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Lets an open connection continue, or replaces it if nothing more can be sent on it.
     pub(super) fn go_on_now(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         if connection.state != ConnectionState::Open {
             return Ok(());
         }
@@ -224,10 +229,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         bytes: u64,
         at_ns: u64,
     ) {
-        if let Some(Cookies { jars, .. }) = &mut self.cookies {
+        if let Some(Cookies { jars, .. }) = &mut self.sender.cookies {
             jars[key as usize].forget(exchange);
         }
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let tokens = connection.exchanges.take_tokens(exchange);
         let trace = connection.exchanges.take_trace(exchange);
         if let Some(exchange) = connection.exchanges.answer(exchange) {
@@ -249,15 +254,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     ) {
         let labels = Labels {
             name: exchange.name,
-            address: self.pool.connections[key as usize].address,
+            address: self.network.pool[key].address,
         };
-        self.pool.outstanding -= 1;
-        self.stall.settled_ns = at_ns;
+        self.network.pool.outstanding -= 1;
+        self.accounting.stall.settled_ns = at_ns;
         let own_ns = match kind {
             ErrorKind::Timeout => self.own_ns_of_unanswered(exchange, at_ns),
             _ => 0,
         };
-        let recorder = self.recorder();
+        let recorder = self.accounting.recorder();
         recorder.left(1, at_ns);
         if kind == ErrorKind::Timeout {
             recorder.stream_is_open(exchange.event_ns, at_ns);
@@ -281,8 +286,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Counts the bytes of an unfinished response to a request of the warm-up.
     fn count_bytes_of_warmup(&mut self, key: u32, bytes: u64, labels: Labels, at_ns: u64) {
-        let bytes = self.pool.connections[key as usize].since_window(bytes);
-        let recorder = self.recorder();
+        let bytes = self.network.pool[key].since_window(bytes);
+        let recorder = self.accounting.recorder();
         if recorder.is_in_window(at_ns) {
             recorder.bytes(bytes, labels);
         }
@@ -290,7 +295,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// The server announced that this response was the last one on the connection.
     pub(super) fn on_announced_close(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        let connection = &self.pool.connections[key as usize];
+        let connection = &self.network.pool[key];
         let used_up = connection.sent >= self.settings.requests_per_connection;
         if connection.exchanges.outstanding() > 0 {
             self.fail(key, ErrorKind::Stale, at_ns);
@@ -307,7 +312,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Records the events of the session. Returns false if the connection must not be used again.
     pub(super) fn take_events(&mut self, key: u32, at_ns: u64) -> Result<bool, StopReason> {
         let mut reusable = true;
-        let mut events = std::mem::take(&mut self.events);
+        let mut events = std::mem::take(&mut self.network.events);
         for event in events.drain(..) {
             match event {
                 Event::Finished(exchange, response) => {
@@ -315,7 +320,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     self.on_finished(key, exchange, response, at_ns)?;
                 }
                 Event::Began(exchange) => {
-                    let exchanges = &mut self.pool.connections[key as usize].exchanges;
+                    let exchanges = &mut self.network.pool[key].exchanges;
                     if let Some(exchange) = exchanges.get_mut(exchange) {
                         exchange.began_ns = Some(at_ns);
                     }
@@ -327,40 +332,42 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Event::Failed(exchange, failure) => {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }
-                Event::Draining => self.pool.connections[key as usize].is_draining = true,
+                Event::Draining => self.network.pool[key].is_draining = true,
                 Event::ProxyReady => {
-                    let connection = &mut self.pool.connections[key as usize];
+                    let connection = &mut self.network.pool[key];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
                     // What follows, TLS with the target, has its own time and time limit.
                     connection.since_ns = at_ns;
-                    if self.recorder().is_in_window(at_ns) {
-                        self.recorder().proxied(took_ns);
+                    if self.accounting.recorder().is_in_window(at_ns) {
+                        self.accounting.recorder().proxied(took_ns);
                     }
                 }
                 Event::Ready(handshake) => {
-                    let connection = &mut self.pool.connections[key as usize];
+                    let connection = &mut self.network.pool[key];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
                     if S::TRANSPORT == Transport::Datagrams {
                         self.note_connection(key, at_ns);
                     }
-                    if self.recorder().is_in_window(at_ns) {
-                        self.recorder().handshaken(took_ns, handshake.resumed);
+                    if self.accounting.recorder().is_in_window(at_ns) {
+                        self.accounting
+                            .recorder()
+                            .handshaken(took_ns, handshake.resumed);
                     }
                     // Otherwise it is noted when the connection becomes open.
-                    if self.pool.connections[key as usize].state == ConnectionState::Open {
+                    if self.network.pool[key].state == ConnectionState::Open {
                         self.note_server(key, false);
                     }
                 }
             }
         }
-        self.events = events;
+        self.network.events = events;
         Ok(reusable)
     }
 
     /// Events of a streaming response have arrived.
     fn on_streamed(&mut self, key: u32, id: ExchangeId, found: Found, at_ns: u64) {
-        let is_in_window = self.recorder().is_in_window(at_ns);
-        let exchanges = &mut self.pool.connections[key as usize].exchanges;
+        let is_in_window = self.accounting.recorder().is_in_window(at_ns);
+        let exchanges = &mut self.network.pool[key].exchanges;
         let Some(exchange) = exchanges.get_mut(id) else {
             return;
         };
@@ -391,7 +398,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 has_first_text,
             }
         });
-        let recorder = self.recorder();
+        let recorder = self.accounting.recorder();
         recorder.events(&events, at_ns);
         if let Some(tokens) = tokens {
             recorder.tokens(&tokens, at_ns);
@@ -400,7 +407,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     fn on_stream_ended(&mut self, key: u32, id: ExchangeId, mut total: StreamTotal, at_ns: u64) {
-        let exchanges = &mut self.pool.connections[key as usize].exchanges;
+        let exchanges = &mut self.network.pool[key].exchanges;
         let Some(exchange) = exchanges.get_mut(id) else {
             return;
         };
@@ -423,7 +430,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if is_unfinished {
             exchanges.tokens_mut(id).is_without_end = true;
         }
-        let recorder = self.recorder();
+        let recorder = self.accounting.recorder();
         recorder.stream_ended(due_ns, &total, is_unfinished);
         if let Some(stream) = &total.llm {
             recorder.llm_ended(due_ns, at_ns, stream, in_window);
@@ -433,7 +440,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// A whole response has arrived.
     #[inline]
     fn note_served(&mut self, key: u32, at_ns: u64) {
-        self.pool.connections[key as usize].answered += 1;
+        self.network.pool[key].answered += 1;
         self.note_works(key, at_ns);
     }
 
@@ -441,9 +448,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// and this connection work.
     #[inline]
     fn note_works(&mut self, key: u32, at_ns: u64) {
-        self.pool.connections[key as usize].failures = 0;
+        self.network.pool[key].failures = 0;
         self.note_server(key, true);
-        self.stall.note_response(at_ns);
+        self.accounting.stall.note_response(at_ns);
     }
 
     #[inline]
@@ -455,9 +462,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         at_ns: u64,
     ) -> Result<(), StopReason> {
         let id = exchange;
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let tokens = connection.exchanges.take_tokens(id);
-        let trace = if self.writes_text {
+        let trace = if self.sender.writes_text {
             connection.exchanges.take_trace(id)
         } else {
             0
@@ -467,31 +474,33 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         let failure = match tokens.has_error {
             true => Some(ErrorKind::StreamError),
-            false if self.per_client => self.received_by_client(key, (id, &exchange), &response),
+            false if self.sender.per_client => {
+                self.received_by_client(key, (id, &exchange), &response)
+            }
             false => None,
         };
         if let Some(kind) = failure {
-            if let Some(Cookies { jars, .. }) = &mut self.cookies {
+            if let Some(Cookies { jars, .. }) = &mut self.sender.cookies {
                 jars[key as usize].forget(id);
             }
             self.note_served(key, at_ns);
             self.count_failure(key, (&exchange, &tokens), kind, response.bytes, at_ns);
             return Ok(());
         }
-        self.pool.outstanding -= 1;
+        self.network.pool.outstanding -= 1;
         self.note_served(key, at_ns);
         let service_ns = at_ns.saturating_sub(exchange.sent_ns);
-        if self.response_poll.is_possible() {
-            self.response_poll.note_response(service_ns);
+        if self.sender.response_poll.is_possible() {
+            self.sender.response_poll.note_response(service_ns);
         }
         if self.refills_together() {
-            self.refills.note_response(at_ns, service_ns);
+            self.sender.refills.note_response(at_ns, service_ns);
         }
         let late_ns = self.late_ns(&exchange, service_ns);
         self.note_end_of_silence(&mut exchange, at_ns.saturating_sub(late_ns));
         let own_ns = exchange.own_ns + late_ns;
-        self.pool.connections[key as usize].own_ns = own_ns;
-        let recorder = self.recorder();
+        self.network.pool[key].own_ns = own_ns;
+        let recorder = self.accounting.recorder();
         recorder.left(1, at_ns);
         if recorder.judges() {
             recorder.judge((&exchange, &tokens), response.status, at_ns);
@@ -505,9 +514,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             at_ns,
         };
         self.count_answer(key, &ended, &response);
-        if let Some(captured) = response.captured.filter(|_| self.source.wants_responses) {
+        if let Some(captured) = response
+            .captured
+            .filter(|_| self.sender.source.wants_responses)
+        {
             self.call_source(|source| source.response(&captured))?;
-            let now_ns = self.io.now_ns();
+            let now_ns = self.network.io.now_ns();
             self.submit_if_old(now_ns, AGE_MAX_IN_SCRIPT_NS);
         }
         Ok(())
@@ -525,13 +537,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } = *ended;
         let labels = Labels {
             name: exchange.name,
-            address: self.pool.connections[key as usize].address,
+            address: self.network.pool[key].address,
         };
         let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
-        let recorder = self.recorder();
+        let recorder = self.accounting.recorder();
         if !recorder.measures(exchange.due_ns) {
-            let bytes = self.pool.connections[key as usize].since_window(response.bytes);
-            let recorder = self.recorder();
+            let bytes = self.network.pool[key].since_window(response.bytes);
+            let recorder = self.accounting.recorder();
             return recorder.answered_early(exchange.due_ns, at_ns, bytes, labels);
         }
         recorder.answered(&CompletedResponse {
@@ -548,10 +560,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             logged_status: exchange.logged_status,
         });
         // What may still be learned of the response: when it arrived, and what its latency is.
-        if timed && self.watch.is_in_doubt() && own_ns < Attribution::MIN_NS {
+        if timed && self.accounting.watch.is_in_doubt() && own_ns < Attribution::MIN_NS {
             self.note_doubt(key, exchange, at_ns);
         }
-        if timed && self.breakdown.is_some() {
+        if timed && self.accounting.breakdown.is_some() {
             self.break_down(key, ended, response.captured.as_deref());
         }
     }
@@ -559,7 +571,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// How long a request waited to be submitted, and its response to be read.
     #[inline]
     fn late_ns(&mut self, exchange: &Exchange, service_ns: u64) -> u64 {
-        let read_late_ns = self.read_late.of(exchange.sent_ns);
+        let read_late_ns = self.accounting.read_late.of(exchange.sent_ns);
         match (exchange.queued_ns + read_late_ns).min(service_ns) {
             // Any load generator takes that long to wake up. After a stall, it would add up over
             // the responses of a connection.
@@ -577,11 +589,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         response: &Response,
     ) -> Option<ErrorKind> {
         let captured = response.captured.as_deref()?;
-        if let Some(Cookies { jars, .. }) = &mut self.cookies {
+        if let Some(Cookies { jars, .. }) = &mut self.sender.cookies {
             jars[key as usize].receive(id, &captured.headers, exchange.requests == 0);
         }
         let (client, _) = self.slot_and_host(key);
-        let has_all = self.writer.receive(client, captured);
+        let has_all = self.sender.writer.receive(client, captured);
         (!has_all && response.status < 400).then_some(ErrorKind::MissingValue)
     }
 }
