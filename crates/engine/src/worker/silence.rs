@@ -57,10 +57,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[cold]
     pub(super) fn note_standstill(&mut self, gap_ns: (u64, u64)) {
         let end_ns = self.times.end_ns;
-        self.recorder().stood_still(gap_ns, end_ns);
+        self.accounting.recorder().stood_still(gap_ns, end_ns);
         if self.is_paced() {
-            self.silence.note_pause(gap_ns);
-            self.opening
+            self.accounting.silence.note_pause(gap_ns);
+            self.network
+                .opening
                 .note_standstill(gap_ns.1.saturating_sub(gap_ns.0));
         }
     }
@@ -69,8 +70,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// sent after a pause, it tells whether the server was silent.
     #[inline]
     pub(super) fn note_end_of_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
-        self.silence.last_arrival_ns = self.silence.last_arrival_ns.max(arrived_ns);
-        if let Some((_, first_ns)) = self.silence.pauses_ns.first()
+        self.accounting.silence.last_arrival_ns =
+            self.accounting.silence.last_arrival_ns.max(arrived_ns);
+        if let Some((_, first_ns)) = self.accounting.silence.pauses_ns.first()
             && exchange.sent_ns >= *first_ns
         {
             self.end_silence(exchange, arrived_ns);
@@ -81,16 +83,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn end_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
         let waited_ns = arrived_ns.saturating_sub(exchange.sent_ns);
         if self.was_silent(waited_ns) {
-            Silence::take_back(&self.silence.pauses_ns, exchange);
+            Silence::take_back(&self.accounting.silence.pauses_ns, exchange);
             self.take_back_in_flight();
         }
-        self.silence.pauses_ns.clear();
+        self.accounting.silence.pauses_ns.clear();
     }
 
     /// Takes pauses back from all that is in flight.
     fn take_back_in_flight(&mut self) {
-        let Self { pool, silence, .. } = self;
-        for connection in &mut pool.connections {
+        let silence = &self.accounting.silence;
+        for connection in &mut self.network.pool.connections {
             let exchanges = &mut connection.exchanges;
             exchanges.for_each_mut(|exchange| Silence::take_back(&silence.pauses_ns, exchange));
         }
@@ -99,7 +101,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// This request timed out at `at_ns`. Returns how much of its age is the load generator's.
     pub(super) fn own_ns_of_unanswered(&mut self, exchange: &Exchange, at_ns: u64) -> u64 {
         let mut exchange = *exchange;
-        if let Some((_, first_ns)) = self.silence.pauses_ns.first()
+        if let Some((_, first_ns)) = self.accounting.silence.pauses_ns.first()
             && exchange.sent_ns >= *first_ns
         {
             self.end_silence(&mut exchange, at_ns);
@@ -109,13 +111,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// The run ended at this time. The server may have been silent since a pause.
     pub(super) fn end_silence_at(&mut self, ended_ns: u64) {
-        let Some((_, first_ns)) = self.silence.pauses_ns.first().copied() else {
+        let Some((_, first_ns)) = self.accounting.silence.pauses_ns.first().copied() else {
             return;
         };
-        let connections = self.pool.connections.iter();
+        let connections = self.network.pool.connections.iter();
         let in_flight = connections.flat_map(|it| it.exchanges.iter());
         let sent_ns = in_flight.map(|it| it.sent_ns).filter(|it| *it >= first_ns);
-        let unread_ns = self.pool.connections.iter().filter_map(|it| it.arrived_ns);
+        let unread_ns = self
+            .network
+            .pool
+            .connections
+            .iter()
+            .filter_map(|it| it.arrived_ns);
         let Some(sent_ns) = sent_ns.min() else { return };
         let heard_ns = unread_ns
             .filter(|it| *it >= sent_ns)
@@ -123,11 +130,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.was_silent(heard_ns.saturating_sub(sent_ns)) {
             self.take_back_in_flight();
         }
-        self.silence.pauses_ns.clear();
+        self.accounting.silence.pauses_ns.clear();
     }
 
     fn was_silent(&self, waited_ns: u64) -> bool {
         let Some(recorder) = self
+            .accounting
             .recorder
             .as_ref()
             .filter(|_| waited_ns >= SILENT_MIN_NS)

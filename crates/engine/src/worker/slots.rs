@@ -93,26 +93,26 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn slot_and_host(&self, key: u32) -> (u32, u32) {
         match self.settings.hosts {
             1 => (key, 0),
-            _ if self.pool.is_idle(key) => (key, 0),
+            _ if self.network.pool.is_idle(key) => (key, 0),
             hosts => (key / hosts, key % hosts),
         }
     }
 
     /// Something has happened on a connection: sends what waits for it and what its slot can take.
     pub(super) fn continue_slot(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
-        let may_send = !self.opening.is_holding() && self.phase != Phase::Drain;
-        if self.slots.is_none() || self.pool.is_idle(key) || !may_send {
+        let may_send = !self.network.opening.is_holding() && self.phase != Phase::Drain;
+        if self.sender.slots.is_none() || self.network.pool.is_idle(key) || !may_send {
             return Ok(());
         }
         self.send_waiting(key)?;
         let (slot, _) = self.slot_and_host(key);
         if self.is_paced() {
-            let own_ns = self.pool.connections[key as usize].own_ns;
+            let own_ns = self.network.pool[key].own_ns;
             self.offer_slot(slot, (now_ns, own_ns));
             return self.send_due(now_ns);
         }
         while self.slot_room(slot) > 0 && self.may_choose() {
-            let Some(chosen) = self.writer.choose(slot) else {
+            let Some(chosen) = self.sender.writer.choose(slot) else {
                 break;
             };
             self.add_to_slot(slot, chosen, None)?;
@@ -122,16 +122,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// In a closed loop: whether a further request may be chosen.
     fn may_choose(&self) -> bool {
-        let waiting = self.slots.as_ref().map_or(0, Slots::waiting_total);
-        let in_window = self.io.now_ns() >= self.times.measure_ns;
-        !self.stall.stops_sending && (!in_window || self.budget > waiting)
+        let waiting = self.sender.slots.as_ref().map_or(0, Slots::waiting_total);
+        let in_window = self.network.io.now_ns() >= self.times.measure_ns;
+        !self.accounting.stall.stops_sending && (!in_window || self.sender.budget > waiting)
     }
 
     /// How many more requests a slot can have in flight.
     fn slot_room(&self, slot: u32) -> u32 {
-        let Some(slots) = &self.slots else { return 0 };
+        let Some(slots) = &self.sender.slots else {
+            return 0;
+        };
         let taken = slots.keys(slot).map(|key| {
-            let outstanding = self.pool.connections[key as usize].exchanges.outstanding();
+            let outstanding = self.network.pool[key].exchanges.outstanding();
             outstanding + slots.waiting[key as usize].len() as u32
         });
         self.settings.pipeline.saturating_sub(taken.sum())
@@ -143,7 +145,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         chosen: Chosen,
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
-        let Some(slots) = &mut self.slots else {
+        let Some(slots) = &mut self.sender.slots else {
             return Ok(());
         };
         let key = slots.keys(slot).start + chosen.host;
@@ -153,13 +155,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Sends the requests that wait for a connection, as far as it can take them.
     fn send_waiting(&mut self, key: u32) -> Result<(), StopReason> {
-        while self.pool.has_room(key) {
-            let now_ns = self.io.now_ns();
-            let Some(waiting) = self.slots.as_mut().and_then(|slots| slots.take(key)) else {
+        while self.network.pool.has_room(key) {
+            let now_ns = self.network.io.now_ns();
+            let Some(waiting) = self.sender.slots.as_mut().and_then(|slots| slots.take(key)) else {
                 break;
             };
             let in_window = now_ns >= self.times.measure_ns;
-            if waiting.due_ns.is_none() && in_window && self.budget == 0 {
+            if waiting.due_ns.is_none() && in_window && self.sender.budget == 0 {
                 // It was chosen during the warm-up.
                 continue;
             }
@@ -175,10 +177,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn note_free(&mut self, key: u32) {
         let (slot, _) = self.slot_and_host(key);
         let since_ns = self
+            .sender
             .slots
             .as_ref()
             .and_then(|it| it.free_since_ns[slot as usize]);
-        let connection = &mut self.pool.connections[key as usize];
+        let connection = &mut self.network.pool[key];
         let (free_ns, own_ns) = since_ns.unwrap_or_default();
         connection.free_ns = free_ns.max(connection.since_ns);
         connection.own_ns = own_ns;
@@ -186,18 +189,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     fn send_one(&mut self, key: u32, waiting: Waiting, now_ns: u64) -> Result<(), StopReason> {
         let Waiting { chosen, due_ns } = waiting;
-        if self.per_client {
+        if self.sender.per_client {
             return self.send_for_client(key, Some(chosen), due_ns);
         }
         if let Some(trace) = self.next_trace() {
             return self.send_for_client_with(key, Some(chosen), due_ns, Some(trace));
         }
-        let connection = &mut self.pool.connections[key as usize];
-        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let connection = &mut self.network.pool[key];
+        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
             return Ok(());
         };
-        let sent = self.writer.send_chosen(sending, chosen, now_ns);
+        let sent = self.sender.writer.send_chosen(sending, chosen, now_ns);
         self.note_sent(key, &sent, due_ns);
         self.note_names(due_ns.unwrap_or(sent.at_ns));
         Ok(())
@@ -209,7 +212,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.slot_room(slot) == 0 {
             return;
         }
-        if let Some(slots) = &mut self.slots
+        if let Some(slots) = &mut self.sender.slots
             && slots.free_since_ns[slot as usize].is_none()
         {
             slots.free_since_ns[slot as usize] = Some(since_ns);
@@ -219,26 +222,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Whether a request that is due can be taken.
     pub(super) fn has_free(&self) -> bool {
-        match &self.slots {
-            None => self.pool.has_free(),
+        match &self.sender.slots {
+            None => self.network.pool.has_free(),
             Some(slots) => slots.has_free(),
         }
     }
 
     /// Gives a claimed request to the slot that has been free longest.
     pub(super) fn send_claimed_to_slot(&mut self, claim: Claim) -> Result<(), StopReason> {
-        self.writer.claim(claim.number);
-        let slots = self.slots.as_mut();
+        self.sender.writer.claim(claim.number);
+        let slots = self.sender.slots.as_mut();
         let slot = slots.and_then(|slots| slots.free.front().copied());
         let Some(slot) = slot else {
             return Ok(());
         };
-        let Some(chosen) = self.writer.choose(slot) else {
+        let Some(chosen) = self.sender.writer.choose(slot) else {
             return Ok(());
         };
         self.add_to_slot(slot, chosen, Some(claim.due_ns))?;
-        self.stretch.note_sent(self.watch.now_ns());
-        let slots = self.slots.as_mut();
+        self.sender
+            .stretch
+            .note_sent(self.accounting.watch.now_ns());
+        let slots = self.sender.slots.as_mut();
         let since_ns = slots.and_then(|slots| {
             slots.free.pop_front();
             slots.free_since_ns[slot as usize].take()

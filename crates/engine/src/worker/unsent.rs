@@ -77,16 +77,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// What the share of the schedule still contains at the end was due but never sent.
     pub(super) fn count_unsent(&mut self, ended_ns: u64) {
         let ideal = self.ideal_connections(ended_ns);
-        let Self {
-            share: Some(share),
-            recorder: Some(recorder),
-            slots,
-            ..
-        } = self
-        else {
+        let sender = &mut self.sender;
+        let both = sender.share.as_mut().zip(self.accounting.recorder.as_mut());
+        let Some((share, recorder)) = both else {
             return;
         };
-        if let Some(slots) = slots {
+        if let Some(slots) = &mut sender.slots {
             slots.give_up(|due_ns| recorder.unsent((due_ns, 1), ended_ns, None));
         }
         let Some(mut ideal) = ideal else {
@@ -108,15 +104,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// nothing is left to send, and with several hosts, where it is not known.
     fn ideal_connections(&mut self, ended_ns: u64) -> Option<Ideal> {
         let unopened = self.ideal_free_of_unopened(ended_ns);
-        let (share, recorder) = self.share.as_ref().zip(self.recorder.as_ref())?;
+        let (share, recorder) = self
+            .sender
+            .share
+            .as_ref()
+            .zip(self.accounting.recorder.as_ref())?;
         // The service times are not needed without unsent requests, and take 0.3 ms.
-        if share.next_due_ns() >= ended_ns || self.slots.is_some() {
+        if share.next_due_ns() >= ended_ns || self.sender.slots.is_some() {
             return None;
         }
         let times = UsualTimes::of(recorder);
         let pipeline = self.settings.pipeline;
-        let connections = || self.pool.connections.iter();
-        let seen_ns = self.watch.looked_ns().min(ended_ns);
+        let connections = || self.network.pool.connections.iter();
+        let seen_ns = self.accounting.watch.looked_ns().min(ended_ns);
         let in_flight = || connections().flat_map(|it| in_flight(it, &times, (seen_ns, ended_ns)));
         let stopped_ns = stopped_ns(in_flight(), &times, self.last_arrival_ns());
         let free = connections().flat_map(|it| {
@@ -144,8 +144,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// When the last response arrived, also if it was not read.
     pub(super) fn last_arrival_ns(&self) -> u64 {
-        let unread_ns = self.pool.connections.iter().filter_map(|it| it.arrived_ns);
-        unread_ns.fold(self.silence.last_arrival_ns(), u64::max)
+        let unread_ns = self
+            .network
+            .pool
+            .connections
+            .iter()
+            .filter_map(|it| it.arrived_ns);
+        unread_ns.fold(self.accounting.silence.last_arrival_ns(), u64::max)
     }
 }
 

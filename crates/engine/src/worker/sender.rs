@@ -1,0 +1,89 @@
+//! What a worker sends, and when.
+
+use super::WorkerSettings;
+use super::guarded_source::GuardedSource;
+use super::queued_sends::QueuedSends;
+use super::refills::Refills;
+use super::response_poll::ResponsePoll;
+use super::slots::Slots;
+use super::stretch::Stretch;
+use super::writer::RequestWriter;
+use crate::cookies::{CookieJar, CookieSite};
+use crate::shared_schedule::ScheduleShare;
+use protocol::Session;
+
+/// What a worker sends: where its requests come from, when they are due, and how they are written.
+///
+/// It is a value of its own because which request is next does not depend on what was measured, and
+/// must not: a load generator that sends according to its own measurements follows the server
+/// instead of the schedule. A function that sends gets the [`Network`](super::network::Network) as
+/// an argument and returns what it has sent, which [`Worker`](super::Worker) has counted.
+pub(super) struct RequestSender<S: Session> {
+    pub(super) source: GuardedSource,
+    pub(super) writer: RequestWriter<S>,
+    /// Set if connections keep cookies.
+    pub(super) cookies: Option<Cookies>,
+    /// Whether requests depend on the responses that a client got before: on their cookies, or on
+    /// values that were captured.
+    pub(super) per_client: bool,
+    /// Whether requests are written as text one by one, or some of them: those of clients, and
+    /// those with a trace.
+    pub(super) writes_text: bool,
+    /// Set if requests go to several hosts.
+    pub(super) slots: Option<Slots>,
+    /// When requests are due. `None` in a closed loop.
+    pub(super) share: Option<ScheduleShare>,
+    /// In a closed loop: requests still to be sent within the window.
+    pub(super) budget: u64,
+    pub(super) response_poll: ResponsePoll,
+    /// What waits in the event loop to be sent.
+    pub(super) queued: QueuedSends,
+    /// For how long requests are sent without reading responses.
+    pub(super) stretch: Stretch,
+    pub(super) refills: Refills,
+}
+
+/// The cookies of all connections of a worker.
+pub(super) struct Cookies {
+    pub(super) site: CookieSite,
+    /// By key of the connection.
+    pub(super) jars: Vec<CookieJar>,
+}
+
+impl<S: Session> RequestSender<S> {
+    pub(super) fn new(
+        source: GuardedSource,
+        writer: RequestWriter<S>,
+        share: Option<ScheduleShare>,
+        settings: &WorkerSettings,
+    ) -> Self {
+        let per_client = settings.cookies().is_some() || writer.has_captures();
+        Self {
+            source,
+            writer,
+            cookies: Cookies::new(settings),
+            per_client,
+            writes_text: per_client || settings.plan.tracing.traceparent_one_in.is_some(),
+            slots: Slots::new(settings.connections, settings.hosts),
+            stretch: Stretch::new(share.is_some()),
+            share,
+            budget: settings.budget(),
+            response_poll: ResponsePoll::new(settings.response_poll_max_ns()),
+            queued: QueuedSends::default(),
+            refills: Refills::new(),
+        }
+    }
+}
+
+impl Cookies {
+    /// `None` if connections keep none.
+    fn new(settings: &WorkerSettings) -> Option<Self> {
+        let connections = settings.connections_for_requests() as usize;
+        Some(Self {
+            site: settings.cookies()?,
+            jars: std::iter::repeat_with(CookieJar::default)
+                .take(connections)
+                .collect(),
+        })
+    }
+}
