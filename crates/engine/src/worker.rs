@@ -785,7 +785,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if connection.token != Some(token) {
             // The end of a connection that has been replaced. Its buffers can be reused.
             if let SocketEvent::Sent(buffer) = event {
-                self.sender.writer.recycle(buffer);
+                self.network.spare.recycle(buffer);
             }
             return Ok(());
         }
@@ -800,7 +800,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             SocketEvent::Received(_) => self.on_received(key, at_ns),
             SocketEvent::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
             SocketEvent::Sent(buffer) => {
-                self.on_sent(key, buffer, at_ns);
+                if let Err(error) = self.network.on_sent(key, buffer) {
+                    self.fail_session(key, &error, at_ns);
+                }
                 Ok(())
             }
             SocketEvent::Connected => self.on_connected(key, at_ns),

@@ -2,6 +2,7 @@
 
 use super::WorkerSettings;
 use super::breakdown::Breakdown;
+use super::connections::Abandoned;
 use super::packets::PacketsBefore;
 use super::read_late::ReadLate;
 use super::reporting::ProgressReporter;
@@ -61,6 +62,20 @@ impl Accounting {
             reporter: None,
             first_error_detail: None,
             packets_before: PacketsBefore::default(),
+        }
+    }
+
+    /// A connection was closed that has left this.
+    pub(super) fn abandoned(&mut self, abandoned: &Abandoned, at_ns: u64) {
+        if abandoned.requests > 0 {
+            self.stall.settled_ns = at_ns;
+        }
+        let recorder = self.recorder();
+        recorder.left(abandoned.requests, at_ns);
+        if let Some((bytes, labels)) = abandoned.partial
+            && recorder.is_in_window(at_ns)
+        {
+            recorder.bytes(bytes, labels);
         }
     }
 

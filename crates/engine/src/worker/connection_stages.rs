@@ -1,6 +1,7 @@
 //! A number of connections that changes during the run, in a closed loop.
 
 use super::Worker;
+use super::network::Network;
 use super::opening::OPENED_PER_TURN;
 use crate::connection::ConnectionState;
 use eventloop::EventLoop;
@@ -45,13 +46,15 @@ impl ConnectionStages {
     }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
+impl<L, S: Session> Network<L, S> {
     /// Whether the connection is one too many at this time.
     pub(super) fn is_withdrawn(&self, key: u32) -> bool {
-        let stages = self.network.connection_stages.as_ref();
+        let stages = self.connection_stages.as_ref();
         stages.is_some_and(|stages| key >= stages.active)
     }
+}
 
+impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Opens or closes connections as the stages ask. Those with a request in flight are closed
     /// after its response. Returns whether there is more to open.
     pub(super) fn follow_connection_stages(&mut self, now_ns: u64) -> bool {
@@ -66,7 +69,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let state = self.network.pool[key].state;
             // Another one is still waiting for its response, and goes on after it.
             if matches!(state, ConnectionState::Waiting | ConnectionState::Done) {
-                self.open(key);
+                self.network.open(key);
             }
         }
         for key in active..before {

@@ -1,13 +1,14 @@
 //! Opens, replaces and gives up connections, and interprets how they end.
 
-use super::{Phase, StopReason, Worker};
+use super::network::Network;
+use super::{StopReason, Worker};
 use crate::WorkerSettings;
 use crate::connection::{Connection, ConnectionState};
 use crate::error_kinds;
 use crate::exchanges::Exchange;
 use crate::recorder::Labels;
 use eventloop::{Address, CloseMode, EventLoop, SocketOptions, Token};
-use protocol::{Session, SessionError, Transport};
+use protocol::{ExchangeId, Session, SessionError, Transport};
 use results::ErrorKind;
 
 /// The first connections of each thread use receive timestamps. With few connections, these are all
@@ -35,63 +36,70 @@ pub(super) fn has_unstamped(settings: &WorkerSettings, transport: Transport) -> 
 const BACK_OFF_FIRST_NS: u64 = 1_000_000;
 const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
+/// What a connection that was closed has left.
+pub(super) struct Abandoned {
+    /// Requests without a response.
+    pub(super) requests: u64,
+    /// If there are any: the bytes of unfinished responses that arrived in the window, and the
+    /// labels of the oldest of them.
+    pub(super) partial: Option<(u64, Labels)>,
+}
+
+impl<L: EventLoop, S: Session> Network<L, S> {
     /// Opens a connection, or lets it wait for its turn.
     pub(super) fn open(&mut self, key: u32) {
-        if self.is_withdrawn(key) || self.phase == Phase::Drain {
-            self.network.pool[key].state = ConnectionState::Done;
+        if self.is_withdrawn(key) || self.stops_opening {
+            self.pool[key].state = ConnectionState::Done;
             return;
         }
-        let has_turn = std::mem::take(&mut self.network.pool[key].has_turn);
-        if let Some(schedule) = self.network.connect_schedule.as_mut().filter(|_| !has_turn) {
-            let now_ns = self.network.io.now_ns();
+        let has_turn = std::mem::take(&mut self.pool[key].has_turn);
+        if let Some(schedule) = self.connect_schedule.as_mut().filter(|_| !has_turn) {
+            let now_ns = self.io.now_ns();
             let turn_ns = schedule.take(now_ns);
             if turn_ns > now_ns {
-                let connection = &mut self.network.pool[key];
+                let connection = &mut self.pool[key];
                 connection.state = ConnectionState::Waiting;
                 connection.has_turn = true;
-                return self.network.pool.wake_at(key, turn_ns);
+                return self.pool.wake_at(key, turn_ns);
             }
         }
         self.open_now(key);
     }
 
     fn open_now(&mut self, key: u32) {
-        let connection = &mut self.network.pool[key];
+        let (slot, host) = self.slot_and_host(key);
+        let options = self.socket_options(key);
+        let connection = &mut self.pool[key];
         connection.state = ConnectionState::Connecting;
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
         connection.sending = 0;
         connection.is_draining = false;
-        let options = self.socket_options(key);
-        let connection = &mut self.network.pool[key];
         // Read here, because a turn may open several connections, each of which takes time.
-        let since_ns = self.network.io.now_ns();
+        let since_ns = self.io.now_ns();
         connection.since_ns = since_ns;
         connection.tried_ns = since_ns;
-        let workers = u64::from(self.settings.workers_total());
-        let (slot, host) = self.slot_and_host(key);
-        let number = u64::from(slot) * workers + u64::from(self.settings.number());
-        let connection = &mut self.network.pool[key];
-        let address = self
-            .network
-            .addresses
-            .assign(connection.address, host, number);
+        let (worker, workers) = self.worker;
+        let number = u64::from(slot) * u64::from(workers) + u64::from(worker);
+        let address = self.addresses.assign(connection.address, host, number);
         connection.address = address;
         let token = self.connect(key, address, &options);
-        self.network.pool[key].token = Some(token);
-        self.network
-            .pool
-            .deadlines
-            .set(key, since_ns.saturating_add(self.settings.timeout_ns));
+        self.pool[key].token = Some(token);
+        self.set_deadline(key, since_ns);
+    }
+
+    /// Sets the deadline of what has begun at this time.
+    #[inline]
+    pub(super) fn set_deadline(&mut self, key: u32, since_ns: u64) {
+        let due_ns = since_ns.saturating_add(self.timeout_ns);
+        self.pool.deadlines.set(key, due_ns);
     }
 
     fn socket_options(&mut self, key: u32) -> SocketOptions {
-        let mut options = self.settings.options.clone();
+        let mut options = self.options.clone();
         options.timestamps = is_timestamped(key, S::TRANSPORT);
-        options.path = self.accounting.breakdown.is_some();
-        if let Some(source) = self.network.source_addresses.take() {
+        if let Some(source) = self.source_addresses.take() {
             options.source = Some(source);
         }
         options
@@ -99,62 +107,125 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Opens a socket for a connection to the address with this number.
     fn connect(&mut self, key: u32, address: u32, options: &SocketOptions) -> Token {
-        match (S::TRANSPORT, self.network.addresses.get(address)) {
+        match (S::TRANSPORT, self.addresses.get(address)) {
             (Transport::Datagrams, Address::Tcp(address)) => {
-                self.network.io.connect_datagrams(key, *address, options)
+                self.io.connect_datagrams(key, *address, options)
             }
-            (_, address) => self.network.io.connect(key, address, options),
+            (_, address) => self.io.connect(key, address, options),
         }
     }
 
-    pub(super) fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        let connection = &mut self.network.pool[key];
-        let took_ns = at_ns.saturating_sub(connection.since_ns);
-        connection.connect_took_ns = took_ns;
-        connection.own_ns += self.accounting.read_late.first_ns;
+    /// The kernel has connected the socket, which was read late by `late_ns`. Begins the session.
+    fn begin_session(&mut self, key: u32, at_ns: u64, late_ns: u64) -> Result<(), SessionError> {
+        if self.has_hosts() {
+            let (_, host) = self.slot_and_host(key);
+            S::select_host(&mut self.shared, host);
+        }
+        self.pool.established += 1;
+        let connection = &mut self.pool[key];
+        connection.connect_took_ns = at_ns.saturating_sub(connection.since_ns);
+        connection.own_ns += late_ns;
         connection.connected_ns = u64::MAX;
         connection.since_ns = at_ns;
-        self.network.pool.established += 1;
-        if self.sender.slots.is_some() {
-            let (_, host) = self.slot_and_host(key);
-            S::select_host(&mut self.network.shared, host);
-        }
-        let connection = &mut self.network.pool[key];
-        let begun = connection
-            .session
-            .begin(&mut self.network.shared, &mut self.network.output);
-        let ready = connection.session.is_ready();
-        connection.state = if ready {
+        let begun = connection.session.begin(&mut self.shared, &mut self.output);
+        connection.state = if connection.session.is_ready() {
             ConnectionState::Open
         } else {
             ConnectionState::Handshaking
         };
+        self.flush_output(key);
+        self.note_unflushed(key);
+        begun
+    }
+
+    /// Closes the socket, after what the protocol sends at the end.
+    fn close(&mut self, key: u32) {
+        let connection = &mut self.pool[key];
+        if !S::SENDS_TEXT && connection.is_established() {
+            let (shared, output) = (&mut self.shared, &mut self.output);
+            connection.session.close(shared, output);
+            self.flush_output(key);
+        }
+        if let Some(token) = self.pool[key].token.take() {
+            self.io.close(token, CloseMode::Graceful);
+        }
+    }
+
+    /// Closes the socket and clears the outstanding requests.
+    fn disconnect(&mut self, key: u32) -> Abandoned {
+        self.close(key);
+        let connection = &mut self.pool[key];
+        let was_established = connection.is_established();
+        let oldest = connection.exchanges.oldest().map(|oldest| Labels {
+            name: oldest.name,
+            address: connection.address,
+        });
+        let partial_bytes = connection.session.partial_bytes();
+        let partial_bytes = connection.since_window(partial_bytes);
+        let requests = u64::from(connection.exchanges.outstanding());
+        connection.exchanges.clear();
+        connection.state = ConnectionState::Waiting;
+        self.pool.established -= u64::from(was_established);
+        self.pool.outstanding -= requests;
+        Abandoned {
+            requests,
+            partial: oldest.map(|labels| (partial_bytes, labels)),
+        }
+    }
+
+    /// Ends the oldest exchange, whose time is over. `None` if the connection must be closed.
+    fn cancel_oldest(&mut self, key: u32, now_ns: u64) -> Option<ExchangeId> {
+        let connection = &mut self.pool[key];
+        let oldest = connection.exchanges.oldest_id()?;
+        if S::SENDS_TEXT || !connection.may_cancel(now_ns) {
+            return None;
+        }
+        let (shared, output) = (&mut self.shared, &mut self.output);
+        let cancelled = connection.session.cancel(shared, oldest, output);
+        self.flush_output(key);
+        self.note_unflushed(key);
+        matches!(cancelled, Ok(true)).then_some(oldest)
+    }
+
+    /// What a session error is. A close without a response is not always the server's failure. It
+    /// may arrive as the end of the stream, or as bytes, because TLS has its own close.
+    fn kind_of(&self, key: u32, error: &SessionError, at_ns: u64) -> ErrorKind {
+        let connection = &self.pool[key];
+        match error {
+            error
+                if S::TRANSPORT == Transport::Datagrams
+                    && connection.state == ConnectionState::Handshaking =>
+            {
+                error_kinds::of_quic_handshake(error)
+            }
+            SessionError::ClosedEarly if connection.looks_stale(at_ns) => ErrorKind::Stale,
+            SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
+            error => error_kinds::of_session(error),
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    pub(super) fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
+        let late_ns = self.accounting.read_late.first_ns;
+        let begun = self.network.begin_session(key, at_ns, late_ns);
         if S::TRANSPORT == Transport::Stream {
             self.note_connection(key, at_ns);
         }
-        self.flush_output(key);
-        self.note_unflushed(key);
-        match begun {
-            Err(error) => {
-                self.fail_session(key, &error, at_ns);
-                Ok(())
-            }
-            Ok(()) if ready => {
-                // A session over datagrams that may send at once has not heard of the server yet.
-                if S::TRANSPORT == Transport::Stream {
-                    self.note_server(key, false);
-                }
-                self.note_opened(key, at_ns);
-                self.advance(key, at_ns)
-            }
-            Ok(()) => {
-                self.network
-                    .pool
-                    .deadlines
-                    .set(key, at_ns.saturating_add(self.settings.timeout_ns));
-                Ok(())
-            }
+        if let Err(error) = begun {
+            self.fail_session(key, &error, at_ns);
+            return Ok(());
         }
+        if self.network.pool[key].state != ConnectionState::Open {
+            self.network.set_deadline(key, at_ns);
+            return Ok(());
+        }
+        // A session over datagrams that may send at once has not heard of the server yet.
+        if S::TRANSPORT == Transport::Stream {
+            self.note_server(key, false);
+        }
+        self.note_opened(key, at_ns);
+        self.advance(key, at_ns)
     }
 
     /// Counts a connection that both ends know of: a socket for streams that is connected, and one
@@ -168,62 +239,24 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Closes the socket, after what the protocol sends at the end.
-    fn close(&mut self, key: u32) {
-        self.count_packets(key);
-        let connection = &mut self.network.pool[key];
-        if !S::SENDS_TEXT && connection.is_established() {
-            let (shared, output) = (&mut self.network.shared, &mut self.network.output);
-            connection.session.close(shared, output);
-            self.flush_output(key);
-        }
-        if let Some(token) = self.network.pool[key].token.take() {
-            self.network.io.close(token, CloseMode::Graceful);
-        }
-    }
-
     /// Closes all sockets at the end of the run. Those of protocols that send text are closed with
     /// the loop.
     pub(super) fn close_all(&mut self) {
-        if !S::SENDS_TEXT {
-            (0..self.network.pool.connections.len() as u32).for_each(|key| self.close(key));
+        if S::SENDS_TEXT {
+            return;
+        }
+        for key in 0..self.network.pool.connections.len() as u32 {
+            self.count_packets(key);
+            self.network.close(key);
         }
     }
 
     /// Closes the socket and clears the outstanding requests. Bytes that did arrive are counted.
     pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
-        self.close(key);
-        if let Some(jar) = self
-            .sender
-            .cookies
-            .as_mut()
-            .and_then(|it| it.jars.get_mut(key as usize))
-        {
-            jar.disconnect();
-        }
-        let pool = &mut self.network.pool;
-        pool.established -= u64::from(pool[key].is_established());
-        let connection = &mut pool[key];
-        let oldest = connection.exchanges.oldest().copied();
-        let partial = connection.session.partial_bytes();
-        let partial = connection.since_window(partial);
-        let outstanding = u64::from(connection.exchanges.outstanding());
-        connection.exchanges.clear();
-        connection.state = ConnectionState::Waiting;
-        self.network.pool.outstanding -= outstanding;
-        let recorder = self.accounting.recorder();
-        recorder.left(outstanding, at_ns);
-        if outstanding > 0 {
-            self.accounting.stall.settled_ns = at_ns;
-        }
-        let labels = Labels {
-            name: oldest.map_or(0, |oldest| oldest.name),
-            address: self.network.pool[key].address,
-        };
-        let recorder = self.accounting.recorder();
-        if oldest.is_some() && recorder.is_in_window(at_ns) {
-            recorder.bytes(partial, labels);
-        }
+        self.count_packets(key);
+        let abandoned = self.network.disconnect(key);
+        self.sender.disconnect(key);
+        self.accounting.abandoned(&abandoned, at_ns);
     }
 
     /// Takes over new addresses, and replaces the connections to those that are no longer used.
@@ -235,7 +268,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recorder.add_addresses(self.network.addresses.labels());
         }
         for key in 0..self.network.pool.connections.len() as u32 {
-            let (_, host) = self.slot_and_host(key);
+            let (_, host) = self.network.slot_and_host(key);
             let connection = &mut self.network.pool[key];
             if !connection.is_established()
                 || self.network.addresses.is_current(host, connection.address)
@@ -266,7 +299,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if !self.is_needed(key, now_ns) {
             self.network.pool[key].state = ConnectionState::Done;
         } else {
-            self.open(key);
+            self.network.open(key);
         }
     }
 
@@ -308,11 +341,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return self.reopen(key, now_ns);
         }
         if was_established && !self.network.pool.is_idle(key) {
-            self.note_unserved();
+            self.network.note_unserved();
         }
         let connection = &self.network.pool[key];
-        if connection.failures > 1 && self.has_no_connection() {
-            return self.await_server(key, now_ns);
+        // If no connection of this worker is established, it waits with the others.
+        let has_none = self.is_paced() && self.network.pool.established == 0;
+        if connection.failures > 1 && has_none {
+            return self.network.await_server(key, now_ns);
         }
         let doublings = connection.failures.saturating_sub(2).min(20);
         // After the first failure there is no pause, because servers do reset connections.
@@ -421,21 +456,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(())
     }
 
-    /// Counts a session error. A close without a response is not always the server's failure. It
-    /// may arrive as the end of the stream, or as bytes, because TLS has its own close.
+    /// Counts a session error, and replaces the connection.
     pub(super) fn fail_session(&mut self, key: u32, error: &SessionError, at_ns: u64) {
-        let connection = &self.network.pool[key];
-        let kind = match error {
-            error
-                if S::TRANSPORT == Transport::Datagrams
-                    && connection.state == ConnectionState::Handshaking =>
-            {
-                error_kinds::of_quic_handshake(error)
-            }
-            SessionError::ClosedEarly if connection.looks_stale(at_ns) => ErrorKind::Stale,
-            SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
-            error => error_kinds::of_session(error),
-        };
+        let kind = self.network.kind_of(key, error, at_ns);
         self.note_detail(kind, error);
         if error.is_refusal() {
             self.accounting.stall.note_refusal();
@@ -505,7 +528,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .as_ref()
                 .is_some_and(|slots| slots.awaits(key));
             if self.remaining() > 0 || is_awaited {
-                self.open(key);
+                self.network.open(key);
             } else {
                 self.network.pool[key].state = ConnectionState::Done;
             }
@@ -544,10 +567,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.network.pool.deadlines.set(key, due_ns);
                 break;
             }
-            if !self.cancel_oldest(key, now_ns) {
+            let Some(oldest) = self.network.cancel_oldest(key, now_ns) else {
                 self.fail(key, ErrorKind::Timeout, now_ns);
                 return Ok(());
-            }
+            };
+            self.fail_exchange(key, oldest, ErrorKind::Timeout, 0, now_ns);
             has_cancelled = true;
         }
         if has_cancelled {
@@ -555,26 +579,5 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else {
             Ok(())
         }
-    }
-
-    /// Ends the oldest exchange, whose time is over. Returns false if the connection must be
-    /// closed.
-    fn cancel_oldest(&mut self, key: u32, now_ns: u64) -> bool {
-        let connection = &mut self.network.pool[key];
-        let Some(oldest) = connection.exchanges.oldest_id() else {
-            return false;
-        };
-        let (shared, output) = (&mut self.network.shared, &mut self.network.output);
-        if S::SENDS_TEXT || !connection.may_cancel(now_ns) {
-            return false;
-        }
-        let cancelled = connection.session.cancel(shared, oldest, output);
-        self.flush_output(key);
-        self.note_unflushed(key);
-        if !matches!(cancelled, Ok(true)) {
-            return false;
-        }
-        self.fail_exchange(key, oldest, ErrorKind::Timeout, 0, now_ns);
-        true
     }
 }

@@ -44,6 +44,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.end_window(self.times.end_ns);
         (0..self.network.pool.connections.len() as u32).for_each(|key| self.count_packets(key));
         self.phase = Phase::Drain;
+        self.network.stops_opening = true;
         self.limit_ns = limit_ns;
         // No connection is needed any more, and none is filled.
         self.sender.budget = 0;

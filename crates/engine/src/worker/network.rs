@@ -6,7 +6,11 @@ use super::opening::Opening;
 use super::outage::Outage;
 use super::pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use crate::addresses::WorkerAddresses;
-use protocol::{Event, Session};
+use eventloop::{EventLoop, Payload, SocketOptions};
+use protocol::{Event, Session, SessionError, Transport};
+
+/// Maximum number of send buffers kept for reuse.
+const SPARE_BUFFERS: usize = 1024;
 
 /// What a worker has of the network: the event loop, the connections with their sessions, and when
 /// connections are opened and closed.
@@ -29,6 +33,17 @@ pub(super) struct Network<L, S: Session> {
     pub(super) opening: Opening,
     /// At a fixed rate: how an outage of the server is handled.
     pub(super) outage: Outage,
+    /// The options of all sockets.
+    pub(super) options: SocketOptions,
+    /// Number of hosts.
+    hosts: u32,
+    /// Number of the worker, and of all workers.
+    pub(super) worker: (u32, u32),
+    /// Time limit of a request, and of establishing a connection.
+    pub(super) timeout_ns: u64,
+    /// No connection is opened any more.
+    pub(super) stops_opening: bool,
+    pub(super) spare: SpareBuffers,
     /// Over datagrams: the connections whose sessions may have something to send.
     pub(super) unflushed: Vec<u32>,
     /// Events and output of a session, empty between calls.
@@ -48,9 +63,86 @@ impl<L, S: Session> Network<L, S> {
             connection_stages: None,
             opening: Opening::new(),
             outage: Outage::default(),
+            options: SocketOptions {
+                path: settings.plan.breaks_latency_down(),
+                ..settings.options.clone()
+            },
+            hosts: settings.hosts,
+            worker: (settings.number(), settings.workers_total()),
+            timeout_ns: settings.timeout_ns,
+            stops_opening: false,
+            spare: SpareBuffers::default(),
             unflushed: Vec::new(),
             events: Vec::with_capacity(64),
             output: Vec::new(),
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Network<L, S> {
+    /// Whether requests go to several hosts.
+    pub(super) fn has_hosts(&self) -> bool {
+        self.hosts > 1
+    }
+
+    /// The slot and the host of a connection for requests.
+    pub(super) fn slot_and_host(&self, key: u32) -> (u32, u32) {
+        match self.hosts {
+            1 => (key, 0),
+            _ if self.pool.is_idle(key) => (key, 0),
+            hosts => (key / hosts, key % hosts),
+        }
+    }
+
+    /// Sends what a session has written.
+    pub(super) fn flush_output(&mut self, key: u32) {
+        if self.output.is_empty() {
+            return;
+        }
+        if S::TRANSPORT == Transport::Datagrams {
+            return self.send_datagrams(key);
+        }
+        let buffer = std::mem::replace(&mut self.output, self.spare.take());
+        let connection = &mut self.pool[key];
+        if let Some(token) = connection.token {
+            connection.sending += u32::from(!S::SENDS_TEXT);
+            self.io.send(token, Payload::Owned(buffer));
+        }
+    }
+
+    /// The kernel has taken a buffer. After the last one, the session may send more.
+    pub(super) fn on_sent(&mut self, key: u32, buffer: Vec<u8>) -> Result<(), SessionError> {
+        self.spare.recycle(buffer);
+        let connection = &mut self.pool[key];
+        if S::SENDS_TEXT {
+            return Ok(());
+        }
+        connection.sending = connection.sending.saturating_sub(1);
+        if connection.sending > 0 {
+            return Ok(());
+        }
+        let (shared, output) = (&mut self.shared, &mut self.output);
+        let resumed = connection.session.resume(shared, output);
+        self.flush_output(key);
+        resumed
+    }
+}
+
+/// Send buffers that the kernel has taken.
+#[derive(Default)]
+pub(super) struct SpareBuffers(Vec<Vec<u8>>);
+
+impl SpareBuffers {
+    /// An empty buffer, with the memory of a returned one if there is any.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer for reuse.
+    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.0.len() < SPARE_BUFFERS {
+            buffer.clear();
+            self.0.push(buffer);
         }
     }
 }

@@ -243,7 +243,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connections = self.settings.connections_total();
         let end = (begin + OPENED_PER_TURN).min(batch_end).min(connections);
         for key in begin..end {
-            self.open(key);
+            self.network.open(key);
         }
         self.network.opening.opened = end;
         if self.is_paced() {

@@ -7,6 +7,7 @@
 //! second, one connection of a worker tries for all.
 
 use super::Worker;
+use super::network::Network;
 use super::opening::OPENED_PER_TURN;
 use crate::connection::ConnectionState;
 use eventloop::EventLoop;
@@ -54,52 +55,55 @@ impl Outage {
     }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
-    /// Whether a failed connection should wait with the others, because no connection of this
-    /// worker is established.
-    pub(super) fn has_no_connection(&self) -> bool {
-        self.is_paced() && self.network.pool.established == 0
-    }
-
+impl<L, S: Session> Network<L, S> {
     /// Makes a connection without a socket wait until the server is back, or retry for all.
     pub(super) fn await_server(&mut self, key: u32, now_ns: u64) {
-        self.network.pool[key].due_ns = u64::MAX;
-        self.network.outage.away.push_back(key);
-        if self.network.outage.probe.is_some_and(|probe| probe != key) {
+        self.pool[key].due_ns = u64::MAX;
+        self.outage.away.push_back(key);
+        if self.outage.probe.is_some_and(|probe| probe != key) {
             return;
         }
         // In turns, so that not all attempts are made from the same source address, which may not
         // work.
-        self.network.outage.probe = self.network.outage.away.pop_front();
-        self.network.outage.pause_began_ns = now_ns;
-        if let Some(probe) = self.network.outage.probe {
-            self.network.pool.wake_after(probe, now_ns, PROBE_NS);
+        self.outage.probe = self.outage.away.pop_front();
+        self.outage.pause_began_ns = now_ns;
+        if let Some(probe) = self.outage.probe {
+            self.pool.wake_after(probe, now_ns, PROBE_NS);
         }
     }
 
     /// A connection was closed before it had a response, or its handshake failed.
     pub(super) fn note_unserved(&mut self) {
-        self.network.outage.closes_unserved = true;
+        self.outage.closes_unserved = true;
     }
 
+    /// A connection is ready for requests, or has received a response. [`Worker::note_server`] calls
+    /// this.
+    #[inline]
+    pub(super) fn note_server(&mut self, key: u32, is_response: bool) {
+        if is_response {
+            self.outage.closes_unserved = false;
+        }
+        if self.outage.probe.is_none() {
+            return;
+        }
+        if self.outage.probe == Some(key) {
+            let connection = &self.pool[key];
+            let tried_ns = connection.tried_ns;
+            self.outage.last_pause_ns = (self.outage.pause_began_ns, tried_ns);
+        }
+        if !self.outage.closes_unserved {
+            self.outage.release();
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
     /// A connection is ready for requests, or has received a response.
     #[inline]
     pub(super) fn note_server(&mut self, key: u32, is_response: bool) {
         self.accounting.stall.note_ready();
-        if is_response {
-            self.network.outage.closes_unserved = false;
-        }
-        if self.network.outage.probe.is_none() {
-            return;
-        }
-        if self.network.outage.probe == Some(key) {
-            let connection = &self.network.pool[key];
-            let tried_ns = connection.tried_ns;
-            self.network.outage.last_pause_ns = (self.network.outage.pause_began_ns, tried_ns);
-        }
-        if !self.network.outage.closes_unserved {
-            self.network.outage.release();
-        }
+        self.network.note_server(key, is_response);
     }
 
     /// Opens some of the connections that have waited for the server.
@@ -116,7 +120,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if self.remaining() == 0 && !is_awaited {
                 self.network.pool[key].state = ConnectionState::Done;
             } else {
-                self.open(key);
+                self.network.open(key);
             }
         }
     }

@@ -8,8 +8,8 @@ use super::writer::{Batches, Chosen, RequestLabel, Sending, SentRequests};
 use super::{Phase, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
-use eventloop::{EventLoop, Payload};
-use protocol::{Session, Transport, request};
+use eventloop::EventLoop;
+use protocol::{Session, request};
 
 /// Why a source that ends cannot follow a schedule.
 const NO_REQUEST_DUE: &str = "the script's request() returned nil, and another request is due: \
@@ -210,9 +210,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         due_ns: Option<u64>,
         now_ns: u64,
     ) -> Result<(), StopReason> {
-        let connection = &mut self.network.pool[key];
-        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
-        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
+        let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {
             return Ok(());
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
@@ -252,9 +250,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         due_ns: Option<u64>,
         now_ns: u64,
     ) -> Result<(), StopReason> {
-        let connection = &mut self.network.pool[key];
-        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
-        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
+        let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {
             return Ok(());
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
@@ -299,8 +295,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         let now_ns = self.network.io.now_ns();
-        let mut text = self.sender.writer.buffer();
-        let (client, _) = self.slot_and_host(key);
+        let mut text = self.network.spare.take();
+        let (client, _) = self.network.slot_and_host(key);
         let label = self
             .sender
             .writer
@@ -347,7 +343,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         batches: u32,
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
-        let mut text = self.sender.writer.buffer();
+        let mut text = self.network.spare.take();
         let mut made = 0;
         while made < batches {
             let before = text.len();
@@ -362,7 +358,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             made += 1;
         }
         if made == 0 {
-            self.sender.writer.recycle(text);
+            self.network.spare.recycle(text);
             return Ok(());
         }
         let batches = made;
@@ -390,19 +386,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             mut trace,
         } = requests;
         if let Some((_, value)) = &trace {
-            let mut complete = self.sender.writer.buffer();
+            let mut complete = self.network.spare.take();
             if !request::add_field(&text, TRACEPARENT, value, &mut complete) {
                 trace = None;
             }
-            self.sender
-                .writer
+            self.network
+                .spare
                 .recycle(std::mem::replace(&mut text, complete));
         }
         if let Some(Cookies { site, jars }) = &mut self.sender.cookies {
-            let mut complete = self.sender.writer.buffer();
+            let mut complete = self.network.spare.take();
             jars[key as usize].write(site, &text, &mut complete);
-            self.sender
-                .writer
+            self.network
+                .spare
                 .recycle(std::mem::replace(&mut text, complete));
         }
         let shared = &mut self.network.shared;
@@ -424,9 +420,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.accounting.recorder().script_took(time);
             }
         }
-        let connection = &mut self.network.pool[key];
-        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
-        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
+        let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {
             return Ok(false);
         };
         let exchange = sending.next_id();
@@ -458,7 +452,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if requests > 0 {
             self.count_sent(key, requests, due_ns, sent_ns);
         }
-        self.note_unflushed(key);
+        self.network.note_unflushed(key);
         if let Some(error) = &sent.error {
             self.fail_session(key, error, sent_ns);
         }
@@ -517,40 +511,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.network.pool[key].has_sent = true;
         if due_ns.is_none() {
             self.accounting.recorder().unused_until(began_ns, 1);
-        }
-    }
-
-    pub(super) fn flush_output(&mut self, key: u32) {
-        if self.network.output.is_empty() {
-            return;
-        }
-        if S::TRANSPORT == Transport::Datagrams {
-            return self.send_datagrams(key);
-        }
-        let buffer = std::mem::replace(&mut self.network.output, self.sender.writer.buffer());
-        let connection = &mut self.network.pool[key];
-        if let Some(token) = connection.token {
-            connection.sending += u32::from(!S::SENDS_TEXT);
-            self.network.io.send(token, Payload::Owned(buffer));
-        }
-    }
-
-    /// The kernel has taken a buffer. After the last one, the session may send more.
-    pub(super) fn on_sent(&mut self, key: u32, buffer: Vec<u8>, at_ns: u64) {
-        self.sender.writer.recycle(buffer);
-        let connection = &mut self.network.pool[key];
-        if S::SENDS_TEXT {
-            return;
-        }
-        connection.sending = connection.sending.saturating_sub(1);
-        if connection.sending > 0 {
-            return;
-        }
-        let (shared, output) = (&mut self.network.shared, &mut self.network.output);
-        let resumed = connection.session.resume(shared, output);
-        self.flush_output(key);
-        if let Err(error) = resumed {
-            self.fail_session(key, &error, at_ns);
         }
     }
 }

@@ -51,7 +51,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         at_ns: u64,
     ) -> Result<(), StopReason> {
         if !self.network.output.is_empty() {
-            self.flush_output(key);
+            self.network.flush_output(key);
         }
         let reusable = self.take_events(key, at_ns)?;
         if let Err(error) = received {
@@ -59,7 +59,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         if S::TRANSPORT == Transport::Datagrams {
-            self.note_unflushed(key);
+            self.network.note_unflushed(key);
             if self.network.pool[key].session.has_ended() {
                 return self.on_end(key, at_ns);
             }
@@ -592,7 +592,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(Cookies { jars, .. }) = &mut self.sender.cookies {
             jars[key as usize].receive(id, &captured.headers, exchange.requests == 0);
         }
-        let (client, _) = self.slot_and_host(key);
+        let (client, _) = self.network.slot_and_host(key);
         let has_all = self.sender.writer.receive(client, captured);
         (!has_all && response.status < 400).then_some(ErrorKind::MissingValue)
     }

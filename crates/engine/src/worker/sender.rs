@@ -75,6 +75,16 @@ impl<S: Session> RequestSender<S> {
     }
 }
 
+impl<S: Session> RequestSender<S> {
+    /// A connection was closed.
+    pub(super) fn disconnect(&mut self, key: u32) {
+        let cookies = self.cookies.as_mut();
+        if let Some(jar) = cookies.and_then(|it| it.jars.get_mut(key as usize)) {
+            jar.disconnect();
+        }
+    }
+}
+
 impl Cookies {
     /// `None` if connections keep none.
     fn new(settings: &WorkerSettings) -> Option<Self> {

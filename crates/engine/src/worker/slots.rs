@@ -89,15 +89,6 @@ impl Slots {
 }
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
-    /// The slot and the host of a connection for requests.
-    pub(super) fn slot_and_host(&self, key: u32) -> (u32, u32) {
-        match self.settings.hosts {
-            1 => (key, 0),
-            _ if self.network.pool.is_idle(key) => (key, 0),
-            hosts => (key / hosts, key % hosts),
-        }
-    }
-
     /// Something has happened on a connection: sends what waits for it and what its slot can take.
     pub(super) fn continue_slot(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
         let may_send = !self.network.opening.is_holding() && self.phase != Phase::Drain;
@@ -105,7 +96,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         self.send_waiting(key)?;
-        let (slot, _) = self.slot_and_host(key);
+        let (slot, _) = self.network.slot_and_host(key);
         if self.is_paced() {
             let own_ns = self.network.pool[key].own_ns;
             self.offer_slot(slot, (now_ns, own_ns));
@@ -175,7 +166,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// At a fixed rate: since when a request could have been sent on the connection.
     fn note_free(&mut self, key: u32) {
-        let (slot, _) = self.slot_and_host(key);
+        let (slot, _) = self.network.slot_and_host(key);
         let since_ns = self
             .sender
             .slots
@@ -195,9 +186,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(trace) = self.next_trace() {
             return self.send_for_client_with(key, Some(chosen), due_ns, Some(trace));
         }
-        let connection = &mut self.network.pool[key];
-        let (io, shared) = (&mut self.network.io, &mut self.network.shared);
-        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
+        let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {
             return Ok(());
         };
         let sent = self.sender.writer.send_chosen(sending, chosen, now_ns);

@@ -1,6 +1,6 @@
 //! Writes requests to connections: the prepared batches, or those of a source.
 
-use crate::connection::Connection;
+use super::network::{Network, SpareBuffers};
 use crate::exchanges::{Exchange, Exchanges};
 use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
@@ -9,9 +9,6 @@ use protocol::{Captured, ExchangeId, Requests, Session, SessionError, Transport}
 use requests::{RecordedRequests, Renderer};
 use results::Attribution;
 use std::sync::Arc;
-
-/// Maximum number of send buffers kept for reuse.
-const SPARE_BUFFERS: usize = 1024;
 
 /// Several requests in one text are HTTP/1 pipelining.
 const ONE_AT_A_TIME: &str =
@@ -106,6 +103,7 @@ pub(super) struct Sending<'a, L, S: Session> {
     exchanges: &'a mut Exchanges,
     /// Buffers that the kernel has not taken yet.
     buffers: &'a mut u32,
+    spare: &'a mut SpareBuffers,
     token: Token,
     /// When the requests were due. `None` in a closed loop.
     due_ns: Option<u64>,
@@ -130,8 +128,6 @@ pub(super) struct RequestWriter<S: Session> {
     /// The text that `prepared` is from. Most scripts return the same text again and again, and
     /// comparing it takes a tenth of the time of parsing it.
     prepared_text: Vec<u8>,
-    /// Send buffers that were returned.
-    spare: Vec<Vec<u8>>,
 }
 
 impl<S: Session> RequestWriter<S> {
@@ -172,7 +168,6 @@ impl<S: Session> RequestWriter<S> {
             batches,
             prepared: Vec::new(),
             prepared_text: Vec::new(),
-            spare: Vec::new(),
         })
     }
 
@@ -217,7 +212,6 @@ impl<S: Session> RequestWriter<S> {
             })),
             prepared: Vec::new(),
             prepared_text: Vec::new(),
-            spare: Vec::new(),
         })
     }
 
@@ -241,7 +235,7 @@ impl<S: Session> RequestWriter<S> {
     #[inline]
     pub(super) fn send_from_file<L: EventLoop>(
         &mut self,
-        sending: Sending<'_, L, S>,
+        mut sending: Sending<'_, L, S>,
         requests: u32,
         at_ns: Option<u64>,
     ) -> SentRequests {
@@ -254,7 +248,7 @@ impl<S: Session> RequestWriter<S> {
             return self.send_chosen(sending, chosen, at_ns);
         }
         file.names_sent.clear();
-        let buffer = output_buffer::<S>(&mut self.spare);
+        let buffer = sending.output_buffer();
         file.send_several(sending, requests, buffer, at_ns)
     }
 
@@ -280,7 +274,7 @@ impl<S: Session> RequestWriter<S> {
             let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
             return sending.send(payload, 1, started, at_ns);
         }
-        let mut buffer = output_buffer::<S>(&mut self.spare);
+        let mut buffer = sending.output_buffer();
         let started = file.start_chosen(chosen, &mut sending, at_ns, &mut buffer);
         let is_counted = !S::SENDS_TEXT && S::TRANSPORT == Transport::Stream;
         *sending.buffers += u32::from(is_counted && started.is_ok());
@@ -315,7 +309,7 @@ impl<S: Session> RequestWriter<S> {
         let Batches::Fixed(fixed) = &self.batches else {
             return SentRequests::nothing(at_ns);
         };
-        let mut buffer = output_buffer::<S>(&mut self.spare);
+        let mut buffer = sending.output_buffer();
         if !S::SENDS_TEXT {
             let requests = std::iter::repeat_n(&fixed.prepared, batches).flatten();
             return sending.send_each(requests, RequestLabel::default(), buffer, at_ns);
@@ -430,27 +424,14 @@ impl<S: Session> RequestWriter<S> {
             let started = sending.start_labelled(requests, label, at_ns, &mut Vec::new());
             return sending.send(Payload::Owned(text), count, started, at_ns);
         }
-        let mut buffer = output_buffer::<S>(&mut self.spare);
-        let sent = if S::SENDS_TEXT {
+        let mut buffer = sending.output_buffer();
+        if S::SENDS_TEXT {
             let started = sending.start_labelled(requests, label, at_ns, &mut buffer);
+            sending.spare.recycle(text);
             sending.send(Payload::Owned(buffer), count, started, at_ns)
         } else {
+            sending.spare.recycle(text);
             sending.send_each(&self.prepared, label, buffer, at_ns)
-        };
-        self.recycle(text);
-        sent
-    }
-
-    /// An empty buffer, with the memory of a returned one if there is any.
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
-    }
-
-    /// Keeps a buffer for reuse.
-    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARE_BUFFERS {
-            buffer.clear();
-            self.spare.push(buffer);
         }
     }
 }
@@ -582,16 +563,6 @@ impl<P> FileRequests<P> {
     }
 }
 
-/// The buffer for what a session appends when an exchange starts, which may be nothing.
-#[inline]
-fn output_buffer<S: Session>(spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
-    if S::TRANSPARENT || S::TRANSPORT == Transport::Datagrams {
-        Vec::new()
-    } else {
-        spare.pop().unwrap_or_default()
-    }
-}
-
 /// Appends the requests in a text.
 fn prepare_all<S: Session>(
     session_shared: &mut S::Shared,
@@ -609,16 +580,17 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
     /// Starts exchanges on this connection; `None` if it has no socket.
     #[inline]
     pub(super) fn on(
-        connection: &'a mut Connection<S>,
-        io: &'a mut L,
-        shared: &'a mut S::Shared,
+        network: &'a mut Network<L, S>,
+        key: u32,
         due_ns: Option<u64>,
     ) -> Option<Self> {
+        let connection = &mut network.pool[key];
         Some(Self {
             free_ns: connection.free_ns,
             ideal_free_ns: connection.ideal_free_ns(),
-            io,
-            shared,
+            io: &mut network.io,
+            shared: &mut network.shared,
+            spare: &mut network.spare,
             session: &mut connection.session,
             exchanges: &mut connection.exchanges,
             buffers: &mut connection.sending,
@@ -637,6 +609,16 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         match now_ns.saturating_sub(possible_ns) {
             0..Attribution::MIN_NS => possible_ns.saturating_sub(ideal_ns),
             _ => now_ns.saturating_sub(ideal_ns),
+        }
+    }
+
+    /// The buffer for what a session appends when an exchange starts, which may be nothing.
+    #[inline]
+    fn output_buffer(&mut self) -> Vec<u8> {
+        if S::TRANSPARENT || S::TRANSPORT == Transport::Datagrams {
+            Vec::new()
+        } else {
+            self.spare.take()
         }
     }
 
