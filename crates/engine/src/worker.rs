@@ -5,11 +5,13 @@
 //! a run at a fixed rate ([`crate::shared_schedule`]).
 
 mod accounting;
+mod answers;
 mod breakdown;
 mod connection_stages;
 mod connections;
 mod datagrams;
 mod drain;
+mod failures;
 mod guarded_source;
 mod in_flight;
 mod network;
@@ -30,6 +32,7 @@ mod silence;
 mod slots;
 mod stall;
 mod stretch;
+mod traces;
 mod unsent;
 mod usage;
 mod watch;
@@ -41,9 +44,7 @@ pub(crate) use watch::{ScriptTime, standstill_within};
 use self::connection_stages::ConnectionStages;
 use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::error_kinds;
-use crate::good::GoodLimits;
 use crate::pacing::{Pacer, PacingWindow};
-use crate::recorder::{Labels, Recorder};
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::slow_spans::SlowSpans;
@@ -54,13 +55,12 @@ use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
 use network::Network;
 use pool::ConnectSchedule;
-use protocol::{Session, Transport};
+use protocol::Session;
 use read_late::ReadLate;
 use reporting::ProgressReporter;
 use results::{Attribution, ErrorKind, Recording, WorkerUsage};
 use sender::RequestSender;
 use slots::Slots;
-use stall::StallDetector;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use writer::{Batches, RequestWriter};
@@ -209,8 +209,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let source = GuardedSource::new(source, stuck_guard);
         Ok(Self {
             network: Network::new(io, shared, &settings),
+            accounting: Accounting::new(&settings, share.is_some(), has_unstamped, usage_probe),
             sender: RequestSender::new(source, writer, share, &settings),
-            accounting: Accounting::new(&settings, has_unstamped, usage_probe),
             times: RunTimes::default(),
             phase: Phase::BeforeStart,
             limit_ns: 0,
@@ -273,34 +273,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else if !self.is_paced() && self.network.connect_schedule.is_none() {
             self.network.opening.hold(times.start_ns, times.end_ns);
         }
-        let mut recorder = Recorder::new(times.measure_ns, self.is_paced());
-        if let Batches::FromFile(file) = &self.sender.writer.batches {
-            recorder = recorder.with_names(file.names());
-        }
-        if let Some(events) = &self.settings.plan.events {
-            let is_llm = events.format == plan::EventsFormat::Llm;
-            // Each format of a language model's events has an end.
-            let has_end = (events.end_marker.is_some() || is_llm) && self.settings.has_end_marker();
-            recorder = recorder.with_events(has_end);
-            if is_llm {
-                recorder = recorder.with_tokens();
-            }
-        }
-        if let Some(good) = &self.settings.plan.good {
-            recorder = recorder.with_limits(GoodLimits::of(good));
-        }
-        if S::TRANSPORT == Transport::Datagrams {
-            recorder = recorder.with_packets();
-        }
-        if self.accounting.breakdown.is_some() {
-            recorder = recorder.with_breakdown();
-        }
+        let names = match &self.sender.writer.batches {
+            Batches::FromFile(file) => file.names(),
+            Batches::Fixed(_) | Batches::FromSource => &[],
+        };
+        self.accounting
+            .begin(times, &self.settings, names, S::TRANSPORT);
+        let recorder = self.accounting.recorder();
         recorder.add_addresses(self.network.addresses.labels());
-        if self.accounting.reporter.is_some() {
-            recorder.enable_reports(times.start_ns);
-        }
-        self.accounting.recorder = Some(Box::new(recorder));
-        self.accounting.stall = StallDetector::new(times.start_ns, times.measure_ns);
     }
 
     /// Takes turns until the run is over. Not inlined, because `make instructions` finds the loop
@@ -336,7 +316,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.end_window(ended_ns);
             closed_ns = ended_ns;
         }
-        self.count_in_flight(closed_ns);
+        self.accounting
+            .count_in_flight(&mut self.network.pool, closed_ns);
         self.close_all();
         let mut recording = self.accounting.recorder.take()?.finish(closed_ns);
         recording.streams_limit = S::streams_limit(&self.network.shared);
@@ -414,7 +395,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         // After sending what was due, because it may take a tenth of a millisecond.
         if self.accounting.recorder().tick(now_ns) {
-            self.report(now_ns);
+            self.accounting
+                .report(self.network.pool.established, now_ns);
         }
         if self.network.pool.outstanding == 0 {
             self.network.io.poll_until(0);
@@ -504,7 +486,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 if found == 1 {
                     self.sender.stretch.begin(completion.at_ns);
                 }
-                self.note_found(completion.at_ns);
+                if let Some(gap_ns) = self.accounting.note_found(completion.at_ns) {
+                    self.note_standstill(gap_ns);
+                }
             }
             // Nothing seen after the end is counted.
             if completion.at_ns >= self.limit_ns && !self.begin_drain(completion.at_ns) {
@@ -512,7 +496,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Err(StopReason::Over);
             }
             self.on_completion(completion)?;
-            if found == 1 && self.watch.take_stale() {
+            if found == 1 && self.accounting.watch.take_stale() {
                 self.look_again()?;
             }
             // At least one is taken of what has arrived.
@@ -529,23 +513,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn look_again(&mut self) -> Result<(), StopReason> {
         // The deadline has expired, so this only polls.
         self.wait(0)?;
-        self.watch.found_more(self.io.found(), self.io.has_more());
+        self.accounting
+            .watch
+            .found_more(self.network.io.found(), self.network.io.has_more());
         Ok(())
     }
 
-    /// A completion that the wait has found is taken at this time.
-    #[inline]
-    fn note_found(&mut self, at_ns: u64) {
-        let (late_ns, gap_ns) = self
-            .accounting
-            .watch
-            .completed(at_ns, &mut self.accounting.usage);
-        if late_ns >= Attribution::MIN_NS {
-            self.accounting.read_late = ReadLate::since(late_ns);
-        }
-        if let Some(gap_ns) = gap_ns {
-            self.note_standstill(gap_ns);
-        }
+    /// The worker did not run from the one time to the other.
+    #[cold]
+    fn note_standstill(&mut self, gap_ns: (u64, u64)) {
+        self.accounting.note_standstill(gap_ns);
+        let length_ns = gap_ns.1.saturating_sub(gap_ns.0);
+        self.network.opening.note_standstill(length_ns);
     }
 
     /// Discards what arrives after the worker has ended.
@@ -691,24 +670,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 connection.early_bytes = connection.session.partial_bytes();
             }
         }
-        self.note_packets_before();
+        self.accounting.start_packets(&self.network.pool);
         let established = self.network.pool.established_before(measure_ns);
         self.accounting.recorder().established_at_start(established);
         self.accounting.usage.start(now_ns);
-    }
-
-    #[cold]
-    fn report(&mut self, now_ns: u64) {
-        if let (Some(reporter), Some(recorder)) =
-            (&mut self.accounting.reporter, &mut self.accounting.recorder)
-        {
-            reporter.report(
-                recorder,
-                &mut self.accounting.usage,
-                self.network.pool.established,
-                now_ns,
-            );
-        }
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -852,38 +817,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         {
             reporter.report_last(recorder, &mut self.accounting.usage, ended_ns);
         }
-        self.count_partial(ended_ns);
+        self.accounting
+            .count_partial(&mut self.network.pool, ended_ns);
         self.count_unsent(ended_ns);
         if let Some(recorder) = &mut self.accounting.recorder {
             recorder.end_window(ended_ns);
-        }
-    }
-
-    /// Counts the bytes of responses that are not complete, and the connections that have not sent
-    /// anything, at the end of the window.
-    fn count_partial(&mut self, ended_ns: u64) {
-        let is_paced = self.is_paced();
-        let pool = &mut self.network.pool;
-        let Some(recorder) = &mut self.accounting.recorder else {
-            return;
-        };
-        if !is_paced {
-            let all = (0..).zip(&pool.connections);
-            let unused = all.filter(|(key, it)| !it.has_sent && !pool.is_idle(*key));
-            recorder.unused_until(ended_ns, unused.count() as u64);
-        }
-        if !recorder.measures(ended_ns) {
-            return;
-        }
-        for connection in &mut pool.connections {
-            let oldest = connection.exchanges.oldest().map(|oldest| Labels {
-                name: oldest.name,
-                address: connection.address,
-            });
-            if let Some(labels) = oldest {
-                let partial = connection.session.partial_bytes();
-                recorder.bytes(connection.since_window(partial), labels);
-            }
         }
     }
 }

@@ -4,6 +4,7 @@ use super::WorkerSettings;
 use super::breakdown::Breakdown;
 use super::connections::Abandoned;
 use super::packets::PacketsBefore;
+use super::pool::ConnectionPool;
 use super::read_late::ReadLate;
 use super::reporting::ProgressReporter;
 use super::silence::Silence;
@@ -11,8 +12,11 @@ use super::stall::StallDetector;
 use super::usage::UsageMeter;
 use super::watch::Watch;
 use crate::UsageProbe;
-use crate::recorder::{AnsweredTimes, Recorder};
-use results::ErrorKind;
+use crate::control::RunTimes;
+use crate::good::GoodLimits;
+use crate::recorder::{AnsweredTimes, Labels, Recorder};
+use protocol::{Session, Transport};
+use results::{Attribution, ErrorKind};
 
 /// What a worker counts and times: responses, errors, and whose delay each time contains.
 ///
@@ -21,6 +25,14 @@ use results::ErrorKind;
 /// connection nor send a request. An optional measurement is a field that is `None` when it is off,
 /// here or in the [`Recorder`].
 pub(super) struct Accounting {
+    /// The times of the run, once they are known.
+    pub(super) times: RunTimes,
+    /// Whether the run has a fixed rate.
+    pub(super) is_paced: bool,
+    /// Whether only the last response of a batch is timed.
+    pub(super) batch_latency: bool,
+    /// Whether streams are expected to have an end marker.
+    pub(super) has_end_marker: bool,
     /// Absent only while a script runs, see [`StuckGuard`](crate::control::StuckGuard).
     pub(super) recorder: Option<Box<Recorder>>,
     /// Set if it is recorded what the latency consists of.
@@ -47,10 +59,15 @@ impl Accounting {
     /// `has_unstamped`: some connections have no timestamps.
     pub(super) fn new(
         settings: &WorkerSettings,
+        is_paced: bool,
         has_unstamped: bool,
         usage_probe: Option<Box<dyn UsageProbe>>,
     ) -> Self {
         Self {
+            times: RunTimes::default(),
+            is_paced,
+            batch_latency: settings.plan.load.batch_latency,
+            has_end_marker: settings.has_end_marker(),
             recorder: None,
             breakdown: Breakdown::new(settings),
             watch: Watch::new(has_unstamped),
@@ -76,6 +93,89 @@ impl Accounting {
             && recorder.is_in_window(at_ns)
         {
             recorder.bytes(bytes, labels);
+        }
+    }
+
+    /// Prepares the recorder of a run with these times.
+    pub(super) fn begin(
+        &mut self,
+        times: RunTimes,
+        settings: &WorkerSettings,
+        names: &[String],
+        transport: Transport,
+    ) {
+        let mut recorder = Recorder::new(times.measure_ns, self.is_paced).with_names(names);
+        if let Some(events) = &settings.plan.events {
+            let is_llm = events.format == plan::EventsFormat::Llm;
+            // Each format of a language model's events has an end.
+            let has_end = (events.end_marker.is_some() || is_llm) && self.has_end_marker;
+            recorder = recorder.with_events(has_end);
+            if is_llm {
+                recorder = recorder.with_tokens();
+            }
+        }
+        if let Some(good) = &settings.plan.good {
+            recorder = recorder.with_limits(GoodLimits::of(good));
+        }
+        if transport == Transport::Datagrams {
+            recorder = recorder.with_packets();
+        }
+        if self.breakdown.is_some() {
+            recorder = recorder.with_breakdown();
+        }
+        if self.reporter.is_some() {
+            recorder.enable_reports(times.start_ns);
+        }
+        self.recorder = Some(Box::new(recorder));
+        self.stall = StallDetector::new(times.start_ns, times.measure_ns);
+        self.times = times;
+    }
+
+    /// A completion that the wait has found is taken at this time. Returns a standstill that is
+    /// noticed now.
+    #[inline]
+    pub(super) fn note_found(&mut self, at_ns: u64) -> Option<(u64, u64)> {
+        let (late_ns, gap_ns) = self.watch.completed(at_ns, &mut self.usage);
+        if late_ns >= Attribution::MIN_NS {
+            self.read_late = ReadLate::since(late_ns);
+        }
+        gap_ns
+    }
+
+    #[cold]
+    pub(super) fn report(&mut self, open_connections: u64, now_ns: u64) {
+        if let (Some(reporter), Some(recorder)) = (&mut self.reporter, &mut self.recorder) {
+            reporter.report(recorder, &mut self.usage, open_connections, now_ns);
+        }
+    }
+
+    /// Counts the bytes of responses that are not complete, and the connections that have not sent
+    /// anything, at the end of the window.
+    pub(super) fn count_partial<S: Session>(
+        &mut self,
+        pool: &mut ConnectionPool<S>,
+        ended_ns: u64,
+    ) {
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        if !self.is_paced {
+            let all = (0..).zip(&pool.connections);
+            let unused = all.filter(|(key, it)| !it.has_sent && !pool.is_idle(*key));
+            recorder.unused_until(ended_ns, unused.count() as u64);
+        }
+        if !recorder.measures(ended_ns) {
+            return;
+        }
+        for connection in &mut pool.connections {
+            let oldest = connection.exchanges.oldest().map(|oldest| Labels {
+                name: oldest.name,
+                address: connection.address,
+            });
+            if let Some(labels) = oldest {
+                let partial = connection.session.partial_bytes();
+                recorder.bytes(connection.since_window(partial), labels);
+            }
         }
     }
 

@@ -1,17 +1,16 @@
-//! What the latency of single requests consists of: traces that are sent, `Server-Timing` headers
-//! that are read, and what the kernel tells of the paths of slow requests. Nothing of it happens in
-//! a run that does not ask for it.
+//! What the latency of single requests consists of: `Server-Timing` headers that are read, and what
+//! the kernel tells of the paths of slow requests. Nothing of it happens in a run that does not ask
+//! for it.
 
-use super::{Worker, WorkerSettings};
+use super::WorkerSettings;
+use super::accounting::Accounting;
+use super::network::Network;
+use crate::connection::Connection;
 use crate::exchanges::Exchange;
 use crate::slow_spans::SlowSpans;
 use eventloop::{EventLoop, Token};
 use protocol::{Captured, Session, Transport, server_timing};
 use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest, SlowSpan, TraceId};
-
-/// The header that carries a trace (W3C Trace Context, section 3.2). Names of HTTP/2 and HTTP/3 are
-/// in lower case.
-pub(super) const TRACEPARENT: &str = "traceparent";
 
 /// The kernel is asked about the path of this share of the requests, the slowest ones, which costs
 /// a system call each.
@@ -22,12 +21,6 @@ const LOOK_EVERY: u64 = 1024;
 /// What a worker keeps for the breakdown.
 pub(super) struct Breakdown {
     reads_server_timing: bool,
-    /// One in this many requests has a trace.
-    one_in: Option<u32>,
-    /// Which requests have one.
-    random: fastrand::Rng,
-    /// The numbers of traces. Not from the seed, which is the same in every run.
-    numbers: fastrand::Rng,
     /// By key of the connection: what was known of its path before.
     paths: Vec<KnownPath>,
     /// The kernel is asked about the paths of requests with at least this latency.
@@ -64,9 +57,6 @@ impl Breakdown {
         plan.breaks_latency_down().then(|| {
             Box::new(Self {
                 reads_server_timing: plan.tracing.server_timing,
-                one_in: plan.tracing.traceparent_one_in,
-                random: fastrand::Rng::with_seed(settings.seed).fork(),
-                numbers: fastrand::Rng::new(),
                 paths: vec![KnownPath::default(); settings.connections_total() as usize],
                 asked_from_ns: 0,
                 recorded: 0,
@@ -78,18 +68,6 @@ impl Breakdown {
     /// When the slowest requests were in flight. The worker has ended.
     pub(super) fn take_spans(&mut self) -> Option<SlowSpans> {
         self.slow_spans.take()
-    }
-
-    /// The trace of the next request, if it has one: its number, and the value of the header.
-    pub(super) fn next_trace(&mut self) -> Option<(u128, String)> {
-        let one_in = self.one_in?;
-        if one_in > 1 && self.random.u32(..one_in) != 0 {
-            return None;
-        }
-        let trace = self.numbers.u128(1..);
-        let parent = self.numbers.u64(1..);
-        // The last part says that the caller, which is the load generator, has kept it.
-        Some((trace, format!("00-{trace:032x}-{parent:016x}-01")))
     }
 
     fn server_times(&self, recording: &mut BreakdownRecording, response: &Captured) -> ServerTimes {
@@ -120,24 +98,17 @@ impl Breakdown {
     }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
-    /// Whether some requests are sent with a trace.
-    #[inline]
-    pub(super) fn sends_traces(&self) -> bool {
-        let breakdown = self.accounting.breakdown.as_ref();
-        breakdown.is_some_and(|breakdown| breakdown.one_in.is_some())
-    }
-
-    /// The trace of the next request, if it has one.
-    #[inline]
-    pub(super) fn next_trace(&mut self) -> Option<(u128, String)> {
-        self.accounting.breakdown.as_mut()?.next_trace()
-    }
-
+impl Accounting {
     /// Records what the latency of a request consists of, which was due in the window.
     #[inline(never)]
-    pub(super) fn break_down(&mut self, key: u32, ended: &Ended<'_>, response: Option<&Captured>) {
-        let Some(mut breakdown) = self.accounting.breakdown.take() else {
+    pub(super) fn break_down<L: EventLoop, S: Session>(
+        &mut self,
+        network: &mut Network<L, S>,
+        key: u32,
+        ended: &Ended<'_>,
+        response: Option<&Captured>,
+    ) {
+        let Some(breakdown) = &mut self.breakdown else {
             return;
         };
         if let Some(spans) = &mut breakdown.slow_spans {
@@ -147,14 +118,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 ended_ns: ended.at_ns,
             });
         }
-        let mut request = self.request_of(key, ended);
+        let mut request = request_of(&network.pool[key], ended, self.times.measure_ns);
         let known = &mut breakdown.paths[key as usize];
         request.path = if request.latency_ns() >= breakdown.asked_from_ns {
-            self.path(key, known)
+            path(network, key, known)
         } else {
-            self.known_path(key, known)
+            known_path(&network.pool[key], known)
         };
-        if let Some(recording) = self.accounting.recorder().breakdown() {
+        let recorder = self.recorder.as_mut();
+        if let Some(recording) = recorder.and_then(|it| it.breakdown()) {
             if let Some(response) = response {
                 request.server_timing_ns = breakdown.server_times(recording, response);
                 recording.note_server_times(&request.server_timing_ns);
@@ -162,12 +134,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recording.add(&request);
             breakdown.look(recording);
         }
-        self.accounting.breakdown = Some(breakdown);
     }
 
     /// All requests of a connection have timed out.
-    pub(super) fn break_down_timed_out(&mut self, key: u32, at_ns: u64) {
-        let exchanges = self.network.pool[key].exchanges.iter_with_traces();
+    pub(super) fn break_down_timed_out<L: EventLoop, S: Session>(
+        &mut self,
+        network: &mut Network<L, S>,
+        key: u32,
+        at_ns: u64,
+    ) {
+        let exchanges = network.pool[key].exchanges.iter_with_traces();
         let unanswered: Vec<(Exchange, u128)> = exchanges
             .map(|(exchange, trace)| (*exchange, trace))
             .collect();
@@ -175,20 +151,20 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             for request in 0..exchange.requests {
                 // A trace is that of the first request of an exchange.
                 let trace = if request == 0 { trace } else { 0 };
-                self.break_down_unanswered(key, &exchange, trace, at_ns);
+                self.break_down_unanswered(network, key, (&exchange, trace), at_ns);
             }
         }
     }
 
     /// A request has timed out.
-    pub(super) fn break_down_unanswered(
+    pub(super) fn break_down_unanswered<L: EventLoop, S: Session>(
         &mut self,
+        network: &mut Network<L, S>,
         key: u32,
-        exchange: &Exchange,
-        trace: u128,
+        (exchange, trace): (&Exchange, u128),
         at_ns: u64,
     ) {
-        if !self.accounting.recorder().measures(exchange.due_ns) {
+        if !self.recorder().measures(exchange.due_ns) {
             return;
         }
         let ended = Ended {
@@ -203,79 +179,82 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             read_late_ns: 0,
             at_ns,
         };
-        self.break_down(key, &ended, None);
+        self.break_down(network, key, &ended, None);
     }
 
     /// A request with a trace was sent in the window.
     pub(super) fn count_trace(&mut self) {
-        if let Some(recording) = self.accounting.recorder().breakdown() {
+        if let Some(recording) = self.recorder().breakdown() {
             recording.traced += 1;
         }
     }
+}
 
-    fn request_of(&self, key: u32, ended: &Ended<'_>) -> SlowRequest {
-        let Exchange {
-            due_ns,
-            sent_ns,
-            began_ns,
-            ..
-        } = *ended.exchange;
-        let connection = &self.network.pool[key];
-        let opened_ns = connection.since_ns.min(sent_ns);
-        let first_byte_ns = began_ns.unwrap_or(ended.at_ns);
-        SlowRequest {
-            due_ns: due_ns.saturating_sub(self.times.measure_ns),
-            waited_ns: sent_ns.saturating_sub(due_ns),
-            connecting_ns: opened_ns.saturating_sub(connection.tried_ns.max(due_ns)),
-            own_ns: ended.own_ns,
-            read_late_ns: ended.read_late_ns,
-            first_byte_ns: first_byte_ns.saturating_sub(sent_ns),
-            last_byte_ns: ended.at_ns.saturating_sub(first_byte_ns),
-            status: ended.status,
-            path: None,
-            trace_id: (ended.trace != 0).then_some(TraceId(ended.trace)),
-            server_timing_ns: ServerTimes::default(),
+fn request_of<S>(connection: &Connection<S>, ended: &Ended<'_>, measure_ns: u64) -> SlowRequest {
+    let Exchange {
+        due_ns,
+        sent_ns,
+        began_ns,
+        ..
+    } = *ended.exchange;
+    let opened_ns = connection.since_ns.min(sent_ns);
+    let first_byte_ns = began_ns.unwrap_or(ended.at_ns);
+    SlowRequest {
+        due_ns: due_ns.saturating_sub(measure_ns),
+        waited_ns: sent_ns.saturating_sub(due_ns),
+        connecting_ns: opened_ns.saturating_sub(connection.tried_ns.max(due_ns)),
+        own_ns: ended.own_ns,
+        read_late_ns: ended.read_late_ns,
+        first_byte_ns: first_byte_ns.saturating_sub(sent_ns),
+        last_byte_ns: ended.at_ns.saturating_sub(first_byte_ns),
+        status: ended.status,
+        path: None,
+        trace_id: (ended.trace != 0).then_some(TraceId(ended.trace)),
+        server_timing_ns: ServerTimes::default(),
+    }
+}
+
+/// What the last answer of the kernel says about the path of a request that took no longer than
+/// most.
+fn known_path<S>(connection: &Connection<S>, known: &KnownPath) -> Option<SlowPath> {
+    let is_same = known.token.is_some() && known.token == connection.token;
+    is_same.then_some(SlowPath {
+        retransmitted: 0,
+        min_round_trip_ns: known.min_round_trip_ns,
+    })
+}
+
+/// What is known of the path of a connection, and how that differs from what was known.
+fn path<L: EventLoop, S: Session>(
+    network: &mut Network<L, S>,
+    key: u32,
+    known: &mut KnownPath,
+) -> Option<SlowPath> {
+    let connection = &network.pool[key];
+    let token = connection.token?;
+    let (resent, min_round_trip_ns) = match S::TRANSPORT {
+        Transport::Stream => {
+            let path = network.io.tcp_path(token)?;
+            let resent = u64::from(path.retransmitted) + u64::from(path.out_of_order);
+            let round_trip_us = u64::from(path.min_round_trip_us.unwrap_or(0));
+            (resent, round_trip_us * 1_000)
         }
-    }
-
-    /// What the last answer of the kernel says about the path of a request that took no longer than
-    /// most.
-    fn known_path(&self, key: u32, known: &KnownPath) -> Option<SlowPath> {
-        let token = self.network.pool[key].token;
-        (known.token.is_some() && known.token == token).then_some(SlowPath {
-            retransmitted: 0,
-            min_round_trip_ns: known.min_round_trip_ns,
-        })
-    }
-
-    /// What is known of the path of a connection, and how that differs from what was known.
-    fn path(&mut self, key: u32, known: &mut KnownPath) -> Option<SlowPath> {
-        let connection = &self.network.pool[key];
-        let token = connection.token?;
-        let (resent, min_round_trip_ns) = match S::TRANSPORT {
-            Transport::Stream => {
-                let path = self.network.io.tcp_path(token)?;
-                let resent = u64::from(path.retransmitted) + u64::from(path.out_of_order);
-                let round_trip_us = u64::from(path.min_round_trip_us.unwrap_or(0));
-                (resent, round_trip_us * 1_000)
-            }
-            Transport::Datagrams => {
-                let statistics = connection.session.statistics()?;
-                (statistics.packets_lost, statistics.least_rtt_ns)
-            }
+        Transport::Datagrams => {
+            let statistics = connection.session.statistics()?;
+            (statistics.packets_lost, statistics.least_rtt_ns)
+        }
+    };
+    if known.token != Some(token) {
+        // Another connection, whose counts began at zero.
+        *known = KnownPath {
+            token: Some(token),
+            ..KnownPath::default()
         };
-        if known.token != Some(token) {
-            // Another connection, whose counts began at zero.
-            *known = KnownPath {
-                token: Some(token),
-                ..KnownPath::default()
-            };
-        }
-        let new = resent.saturating_sub(known.resent);
-        (known.resent, known.min_round_trip_ns) = (resent, min_round_trip_ns);
-        Some(SlowPath {
-            retransmitted: u32::try_from(new).unwrap_or(u32::MAX),
-            min_round_trip_ns,
-        })
     }
+    let new = resent.saturating_sub(known.resent);
+    (known.resent, known.min_round_trip_ns) = (resent, min_round_trip_ns);
+    Some(SlowPath {
+        retransmitted: u32::try_from(new).unwrap_or(u32::MAX),
+        min_round_trip_ns,
+    })
 }

@@ -3,9 +3,8 @@
 use super::network::Network;
 use super::{StopReason, Worker};
 use crate::WorkerSettings;
-use crate::connection::{Connection, ConnectionState};
+use crate::connection::ConnectionState;
 use crate::error_kinds;
-use crate::exchanges::Exchange;
 use crate::recorder::Labels;
 use eventloop::{Address, CloseMode, EventLoop, SocketOptions, Token};
 use protocol::{ExchangeId, Session, SessionError, Transport};
@@ -246,14 +245,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         }
         for key in 0..self.network.pool.connections.len() as u32 {
-            self.count_packets(key);
+            self.accounting.count_packets(key, &self.network.pool[key]);
             self.network.close(key);
         }
     }
 
     /// Closes the socket and clears the outstanding requests. Bytes that did arrive are counted.
     pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
-        self.count_packets(key);
+        self.accounting.count_packets(key, &self.network.pool[key]);
         let abandoned = self.network.disconnect(key);
         self.sender.disconnect(key);
         self.accounting.abandoned(&abandoned, at_ns);
@@ -364,73 +363,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
     pub(super) fn fail(&mut self, key: u32, kind: ErrorKind, at_ns: u64) {
         if kind == ErrorKind::Timeout {
-            self.note_timed_out(key, at_ns);
+            self.accounting
+                .note_timed_out(&mut self.network, key, at_ns);
         }
-        let recorder = &mut self.accounting.recorder;
-        let Connection {
-            exchanges, address, ..
-        } = &self.network.pool[key];
-        let labels = |exchange: &Exchange| Labels {
-            name: exchange.name,
-            address: *address,
-        };
-        if let Some(recorder) = recorder {
-            let measured = exchanges
-                .iter()
-                .filter(|exchange| recorder.measures(exchange.due_ns))
-                .map(|exchange| u64::from(exchange.requests))
-                .sum();
-            let alone = exchanges.outstanding() == 0 && recorder.is_in_window(at_ns);
-            if measured > 0 || alone {
-                recorder.failed(kind, measured);
-                if alone {
-                    recorder.failed_labelled(kind, 0, Labels::of_address(*address));
-                }
-            } else {
-                recorder.failed_early(at_ns);
-            }
-            for exchange in exchanges.iter() {
-                if recorder.measures(exchange.due_ns) {
-                    let requests = u64::from(exchange.requests);
-                    recorder.failed_labelled(kind, requests, labels(exchange));
-                }
-            }
-            if kind == ErrorKind::Timeout {
-                for (exchange, tokens) in exchanges.iter_with_tokens() {
-                    recorder.stream_is_open(exchange.event_ns, at_ns);
-                    let measured = recorder.measures(exchange.due_ns);
-                    for _ in 0..if measured { exchange.requests } else { 0 } {
-                        let age_ns = at_ns.saturating_sub(exchange.sent_ns);
-                        let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
-                        recorder.timed_out(age_ns, age_due_ns, labels(exchange));
-                        let own_ns = exchange.own_ns + exchange.queued_ns;
-                        recorder.own_share_of_unanswered(1, age_due_ns, own_ns);
-                        recorder.timed_out_in_stream((exchange, &tokens), age_ns, age_due_ns);
-                    }
-                }
-            }
-        }
-        if kind == ErrorKind::Stale {
-            self.note_reconnect(at_ns);
-        }
+        self.accounting
+            .count_failed(&self.network.pool[key], kind, at_ns);
         self.reopen_later(key, at_ns);
-    }
-
-    /// The requests of a connection have timed out together.
-    fn note_timed_out(&mut self, key: u32, at_ns: u64) {
-        let exchanges = &self.network.pool[key].exchanges;
-        if let Some(oldest) = exchanges.oldest().copied() {
-            self.own_ns_of_unanswered(&oldest, at_ns);
-        }
-        if self.accounting.breakdown.is_some() {
-            self.break_down_timed_out(key, at_ns);
-        }
-    }
-
-    pub(super) fn note_reconnect(&mut self, at_ns: u64) {
-        if self.accounting.recorder().is_in_window(at_ns) {
-            self.accounting.recorder().reconnect();
-        }
     }
 
     pub(super) fn on_end(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
@@ -445,11 +383,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             // Responses were outstanding when the last one had announced the close.
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
             Ok(()) if self.network.pool[key].state == ConnectionState::Thinking => {
-                self.note_reconnect(at_ns);
+                self.accounting.note_reconnect(at_ns);
                 self.reopen_when_due(key, at_ns);
             }
             Ok(()) => {
-                self.note_reconnect(at_ns);
+                self.accounting.note_reconnect(at_ns);
                 self.replace(key, at_ns);
             }
         }
@@ -459,25 +397,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts a session error, and replaces the connection.
     pub(super) fn fail_session(&mut self, key: u32, error: &SessionError, at_ns: u64) {
         let kind = self.network.kind_of(key, error, at_ns);
-        self.note_detail(kind, error);
+        self.accounting.note_detail(kind, error);
         if error.is_refusal() {
             self.accounting.stall.note_refusal();
         }
         self.fail(key, kind, at_ns);
-    }
-
-    pub(super) fn note_detail(&mut self, kind: ErrorKind, error: &SessionError) {
-        if self.accounting.first_error_detail.is_none()
-            && let Some(detail) = error_kinds::detail(error)
-        {
-            self.note_text(kind, detail);
-        }
-    }
-
-    fn note_text(&mut self, kind: ErrorKind, detail: String) {
-        self.accounting
-            .first_error_detail
-            .get_or_insert((kind, detail));
     }
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
@@ -485,7 +409,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let handshaking = connection.state == ConnectionState::Handshaking;
         if connection.exchanges.outstanding() == 0 && connection.answered > 0 {
             let thinking = connection.state == ConnectionState::Thinking;
-            self.note_reconnect(at_ns);
+            self.accounting.note_reconnect(at_ns);
             if thinking {
                 self.reopen_when_due(key, at_ns);
             } else {
@@ -536,7 +460,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         connection.state = ConnectionState::Open;
         if connection.is_draining {
-            self.note_reconnect(now_ns);
+            self.accounting.note_reconnect(now_ns);
             self.replace(key, now_ns);
             self.network.pool[key].has_waited = true;
             return Ok(());
@@ -553,7 +477,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 _ => {
                     let is_handshaking = connection.state == ConnectionState::Handshaking;
                     if let Some(awaited) = connection.session.awaits().filter(|_| is_handshaking) {
-                        self.note_text(ErrorKind::ConnectTimeout, awaited.to_owned());
+                        self.accounting
+                            .note_text(ErrorKind::ConnectTimeout, awaited.to_owned());
                     }
                     self.fail(key, ErrorKind::ConnectTimeout, now_ns);
                 }

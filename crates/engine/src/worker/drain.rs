@@ -42,7 +42,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return false;
         }
         self.end_window(self.times.end_ns);
-        (0..self.network.pool.connections.len() as u32).for_each(|key| self.count_packets(key));
+        self.accounting.end_packets(&self.network.pool);
         self.phase = Phase::Drain;
         self.network.stops_opening = true;
         self.limit_ns = limit_ns;
