@@ -4,12 +4,11 @@
 //! depends on how long the server takes for it, of which only a lower limit is known: its age. So
 //! it is expected to take as long as the fastest tenth of the requests that took longer.
 
-use super::Worker;
+use super::accounting::Accounting;
+use super::pool::ConnectionPool;
 use super::read_late::ReadLate;
 use crate::exchanges::Exchange;
 use crate::recorder::{Labels, Recorder};
-use eventloop::EventLoop;
-use protocol::Session;
 use results::Attribution;
 
 /// A server without any response for this long may have stopped.
@@ -59,15 +58,14 @@ impl ServiceTimes {
     }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
+impl Accounting {
     /// Counts the requests without a response at the end of the run.
-    pub(super) fn count_in_flight(&mut self, ended_ns: u64) {
-        self.end_silence_at(ended_ns);
+    pub(super) fn count_in_flight<S>(&mut self, pool: &mut ConnectionPool<S>, ended_ns: u64) {
+        self.end_silence_at(pool, ended_ns);
         // A server that has stopped would have answered before, if the request had been on time.
-        let silent_ns = ended_ns.saturating_sub(self.last_arrival_ns());
-        let may_take_long = self.is_paced() && silent_ns < SILENT_NS;
-        let pool = &self.network.pool;
-        let Some(recorder) = &mut self.accounting.recorder else {
+        let silent_ns = ended_ns.saturating_sub(self.last_arrival_ns(pool));
+        let may_take_long = self.is_paced && silent_ns < SILENT_NS;
+        let Some(recorder) = &mut self.recorder else {
             return;
         };
         let mut service_times = None;

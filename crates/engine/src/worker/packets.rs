@@ -1,8 +1,9 @@
 //! What sessions over datagrams tell about their packets. They are asked when a connection is
 //! closed and at both ends of the window, so that no request pays for it.
 
-use super::{Phase, Worker};
-use eventloop::EventLoop;
+use super::accounting::Accounting;
+use super::pool::ConnectionPool;
+use crate::connection::Connection;
 use protocol::h3::Statistics;
 use protocol::{Session, Transport};
 use results::QuicRecording;
@@ -10,6 +11,7 @@ use results::QuicRecording;
 /// What was counted before, by key of the connection.
 #[derive(Default)]
 pub(super) struct PacketsBefore {
+    is_in_window: bool,
     /// At the start of the window. Empty before that.
     window: Vec<Statistics>,
     /// Datagrams that the kernel has dropped so far. Empty if there are none.
@@ -40,30 +42,35 @@ impl PacketsBefore {
     }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
+impl Accounting {
     /// The window has started.
-    pub(super) fn note_packets_before(&mut self) {
+    pub(super) fn start_packets<S: Session>(&mut self, pool: &ConnectionPool<S>) {
         if S::TRANSPORT == Transport::Stream {
             return;
         }
-        let connections = self.network.pool.connections.iter();
-        let statistics = connections.map(|connection| {
+        let statistics = pool.connections.iter().map(|connection| {
             let has_begun = connection.is_established();
             let statistics = connection.session.statistics().filter(|_| has_begun);
             statistics.unwrap_or_default()
         });
-        self.accounting.packets_before.window = statistics.collect();
+        self.packets_before.window = statistics.collect();
+        self.packets_before.is_in_window = true;
     }
 
-    /// The kernel has handed over datagrams.
+    /// The window has ended, and sockets stay open.
+    pub(super) fn end_packets<S: Session>(&mut self, pool: &ConnectionPool<S>) {
+        for (key, connection) in (0..).zip(&pool.connections) {
+            self.count_packets(key, connection);
+        }
+        self.packets_before.is_in_window = false;
+    }
+
+    /// The kernel has handed over datagrams, and has dropped so many so far.
     #[inline]
-    pub(super) fn count_batch(&mut self, key: u32) {
-        let new = self
-            .accounting
-            .packets_before
-            .new_drops(key, self.network.io.received_drops());
-        if self.phase == Phase::Window
-            && let Some(quic) = self.accounting.recorder.as_mut().and_then(|it| it.quic())
+    pub(super) fn count_batch(&mut self, key: u32, drops: u32) {
+        let new = self.packets_before.new_drops(key, drops);
+        if self.packets_before.is_in_window
+            && let Some(quic) = self.recorder.as_mut().and_then(|it| it.quic())
         {
             quic.batches_received += 1;
             quic.datagrams_dropped += u64::from(new);
@@ -71,18 +78,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// A connection is about to be closed, or the window ends. Counts its packets in the window.
-    pub(super) fn count_packets(&mut self, key: u32) {
+    pub(super) fn count_packets<S: Session>(&mut self, key: u32, connection: &Connection<S>) {
         if S::TRANSPORT == Transport::Stream {
             return;
         }
-        let before = self.accounting.packets_before.take(key);
-        if self.phase != Phase::Window {
-            return;
-        }
-        let connection = &self.network.pool[key];
-        if connection.is_established()
+        let before = self.packets_before.take(key);
+        if self.packets_before.is_in_window
+            && connection.is_established()
             && let Some(now) = connection.session.statistics()
-            && let Some(quic) = self.accounting.recorder.as_mut().and_then(|it| it.quic())
+            && let Some(quic) = self.recorder.as_mut().and_then(|it| it.quic())
         {
             add(quic, &now, &before);
         }

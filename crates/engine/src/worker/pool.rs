@@ -2,9 +2,10 @@
 
 use crate::WorkerSettings;
 use crate::connection::{Connection, ConnectionState};
+use crate::exchanges::Exchange;
 use crate::timers::Timers;
 use plan::{Lanes, SourceRange};
-use protocol::{Session, Transport};
+use protocol::{ExchangeId, Session, Transport};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::ops::{Index, IndexMut};
@@ -28,7 +29,7 @@ pub(super) struct ConnectionPool<S> {
     /// Number of established connections.
     pub(super) established: u64,
     /// Batches in flight per connection.
-    pipeline: usize,
+    pub(super) pipeline: usize,
     /// Requests after which a connection is replaced.
     requests_per_connection: u64,
     random: fastrand::Rng,
@@ -109,6 +110,14 @@ impl<S: Session> ConnectionPool<S> {
             self[key].offered = true;
             self.free.push_back(key);
         }
+    }
+
+    /// An exchange has ended. `None` if it is not in flight.
+    #[inline]
+    pub(super) fn end_exchange(&mut self, key: u32, exchange: ExchangeId) -> Option<Exchange> {
+        let exchange = self[key].exchanges.answer(exchange)?;
+        self.outstanding -= 1;
+        Some(exchange)
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 //! Sends requests: when a connection may send, and which bytes.
 
-use super::breakdown::TRACEPARENT;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::sender::Cookies;
 use super::slots::Slots;
+use super::traces::{TRACEPARENT, Trace};
 use super::writer::{Batches, Chosen, RequestLabel, Sending, SentRequests};
 use super::{Phase, StopReason, Worker};
 use crate::connection::ConnectionState;
@@ -14,9 +14,6 @@ use protocol::{Session, request};
 /// Why a source that ends cannot follow a schedule.
 const NO_REQUEST_DUE: &str = "the script's request() returned nil, and another request is due: \
                               with a rate, every request must be made";
-
-/// The number of a trace, and the header field that carries it.
-type Trace = (u128, String);
 
 /// Requests as text.
 struct TextRequests {
@@ -194,7 +191,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         if self.sender.writes_text {
-            return (0..batches).try_for_each(|_| match self.next_trace() {
+            return (0..batches).try_for_each(|_| match self.sender.next_trace() {
                 None if !self.sender.per_client => self.send_fixed_batches(key, 1, due_ns, now_ns),
                 trace => self.send_for_client_with(key, None, due_ns, trace),
             });
@@ -232,7 +229,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         if self.sender.writes_text {
-            return (0..requests).try_for_each(|_| match self.next_trace() {
+            return (0..requests).try_for_each(|_| match self.sender.next_trace() {
                 None if !self.sender.per_client => {
                     self.send_several_from_file(key, 1, due_ns, now_ns)
                 }
@@ -278,7 +275,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         chosen: Option<Chosen>,
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
-        let trace = self.next_trace();
+        let trace = self.sender.next_trace();
         self.send_for_client_with(key, chosen, due_ns, trace)
     }
 
@@ -317,7 +314,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// read before that, the others follow later.
     fn fill_from_source(&mut self, key: u32, requests: u32) -> Result<(), StopReason> {
         // A jar and a trace note one exchange at a time.
-        let one_by_one = self.sender.cookies.is_some() || self.sends_traces();
+        let one_by_one = self.sender.cookies.is_some() || self.sender.traces.is_some();
         let mut left = requests;
         while left > 0 && self.sender.budget > 0 {
             let together = if one_by_one {
@@ -366,7 +363,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             text,
             label: RequestLabel::default(),
             batches,
-            trace: self.next_trace(),
+            trace: self.sender.next_trace(),
         };
         self.send_text(key, requests, due_ns).map(drop)
     }
@@ -437,7 +434,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let connection = &mut self.network.pool[key];
             connection.exchanges.set_trace(exchange, trace);
             if due_ns.unwrap_or(sent.at_ns) >= self.times.measure_ns {
-                self.count_trace();
+                self.accounting.count_trace();
             }
         }
         self.note_sent(key, &sent, due_ns);

@@ -7,6 +7,7 @@ use super::refills::Refills;
 use super::response_poll::ResponsePoll;
 use super::slots::Slots;
 use super::stretch::Stretch;
+use super::traces::{Trace, Traces};
 use super::writer::RequestWriter;
 use crate::cookies::{CookieJar, CookieSite};
 use crate::shared_schedule::ScheduleShare;
@@ -26,6 +27,8 @@ pub(super) struct RequestSender<S: Session> {
     /// Whether requests depend on the responses that a client got before: on their cookies, or on
     /// values that were captured.
     pub(super) per_client: bool,
+    /// Set if some requests are sent with a trace.
+    pub(super) traces: Option<Box<Traces>>,
     /// Whether requests are written as text one by one, or some of them: those of clients, and
     /// those with a trace.
     pub(super) writes_text: bool,
@@ -58,12 +61,14 @@ impl<S: Session> RequestSender<S> {
         settings: &WorkerSettings,
     ) -> Self {
         let per_client = settings.cookies().is_some() || writer.has_captures();
+        let traces = Traces::new(settings);
         Self {
             source,
             writer,
             cookies: Cookies::new(settings),
             per_client,
-            writes_text: per_client || settings.plan.tracing.traceparent_one_in.is_some(),
+            writes_text: per_client || traces.is_some(),
+            traces,
             slots: Slots::new(settings.connections, settings.hosts),
             stretch: Stretch::new(share.is_some()),
             share,
@@ -76,6 +81,12 @@ impl<S: Session> RequestSender<S> {
 }
 
 impl<S: Session> RequestSender<S> {
+    /// The trace of the next request, if it has one.
+    #[inline]
+    pub(super) fn next_trace(&mut self) -> Option<Trace> {
+        self.traces.as_mut()?.next()
+    }
+
     /// A connection was closed.
     pub(super) fn disconnect(&mut self, key: u32) {
         let cookies = self.cookies.as_mut();

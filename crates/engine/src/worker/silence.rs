@@ -7,10 +7,8 @@
 //! late by, which is then a lower bound. The requests of a short pause in a long stall are delayed
 //! by the stall alone.
 
-use eventloop::EventLoop;
-use protocol::Session;
-
-use super::Worker;
+use super::accounting::Accounting;
+use super::pool::ConnectionPool;
 use crate::exchanges::Exchange;
 
 /// A server is silent if its first response to what was sent after a pause takes longer than this,
@@ -50,96 +48,96 @@ impl Silence {
             exchange.own_ns = exchange.own_ns.saturating_sub(pause_ns);
         }
     }
+
+    /// Takes pauses back from all that is in flight.
+    fn take_back_in_flight<S>(&self, pool: &mut ConnectionPool<S>) {
+        for connection in &mut pool.connections {
+            let exchanges = &mut connection.exchanges;
+            exchanges.for_each_mut(|exchange| Self::take_back(&self.pauses_ns, exchange));
+        }
+    }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
+impl Accounting {
     /// The worker did not run from the one time to the other.
     #[cold]
     pub(super) fn note_standstill(&mut self, gap_ns: (u64, u64)) {
         let end_ns = self.times.end_ns;
-        self.accounting.recorder().stood_still(gap_ns, end_ns);
-        if self.is_paced() {
-            self.accounting.silence.note_pause(gap_ns);
-            self.network
-                .opening
-                .note_standstill(gap_ns.1.saturating_sub(gap_ns.0));
+        self.recorder().stood_still(gap_ns, end_ns);
+        if self.is_paced {
+            self.silence.note_pause(gap_ns);
         }
     }
 
     /// The response to this request arrived at `arrived_ns`. If it is the first one to what was
     /// sent after a pause, it tells whether the server was silent.
     #[inline]
-    pub(super) fn note_end_of_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
-        self.accounting.silence.last_arrival_ns =
-            self.accounting.silence.last_arrival_ns.max(arrived_ns);
-        if let Some((_, first_ns)) = self.accounting.silence.pauses_ns.first()
+    pub(super) fn note_end_of_silence<S>(
+        &mut self,
+        pool: &mut ConnectionPool<S>,
+        exchange: &mut Exchange,
+        arrived_ns: u64,
+    ) {
+        self.silence.last_arrival_ns = self.silence.last_arrival_ns.max(arrived_ns);
+        if let Some((_, first_ns)) = self.silence.pauses_ns.first()
             && exchange.sent_ns >= *first_ns
         {
-            self.end_silence(exchange, arrived_ns);
+            self.end_silence(pool, exchange, arrived_ns);
         }
     }
 
     #[cold]
-    fn end_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
+    fn end_silence<S>(
+        &mut self,
+        pool: &mut ConnectionPool<S>,
+        exchange: &mut Exchange,
+        arrived_ns: u64,
+    ) {
         let waited_ns = arrived_ns.saturating_sub(exchange.sent_ns);
         if self.was_silent(waited_ns) {
-            Silence::take_back(&self.accounting.silence.pauses_ns, exchange);
-            self.take_back_in_flight();
+            Silence::take_back(&self.silence.pauses_ns, exchange);
+            self.silence.take_back_in_flight(pool);
         }
-        self.accounting.silence.pauses_ns.clear();
-    }
-
-    /// Takes pauses back from all that is in flight.
-    fn take_back_in_flight(&mut self) {
-        let silence = &self.accounting.silence;
-        for connection in &mut self.network.pool.connections {
-            let exchanges = &mut connection.exchanges;
-            exchanges.for_each_mut(|exchange| Silence::take_back(&silence.pauses_ns, exchange));
-        }
+        self.silence.pauses_ns.clear();
     }
 
     /// This request timed out at `at_ns`. Returns how much of its age is the load generator's.
-    pub(super) fn own_ns_of_unanswered(&mut self, exchange: &Exchange, at_ns: u64) -> u64 {
+    pub(super) fn own_ns_of_unanswered<S>(
+        &mut self,
+        pool: &mut ConnectionPool<S>,
+        exchange: &Exchange,
+        at_ns: u64,
+    ) -> u64 {
         let mut exchange = *exchange;
-        if let Some((_, first_ns)) = self.accounting.silence.pauses_ns.first()
+        if let Some((_, first_ns)) = self.silence.pauses_ns.first()
             && exchange.sent_ns >= *first_ns
         {
-            self.end_silence(&mut exchange, at_ns);
+            self.end_silence(pool, &mut exchange, at_ns);
         }
         exchange.own_ns + exchange.queued_ns
     }
 
     /// The run ended at this time. The server may have been silent since a pause.
-    pub(super) fn end_silence_at(&mut self, ended_ns: u64) {
-        let Some((_, first_ns)) = self.accounting.silence.pauses_ns.first().copied() else {
+    pub(super) fn end_silence_at<S>(&mut self, pool: &mut ConnectionPool<S>, ended_ns: u64) {
+        let Some((_, first_ns)) = self.silence.pauses_ns.first().copied() else {
             return;
         };
-        let connections = self.network.pool.connections.iter();
-        let in_flight = connections.flat_map(|it| it.exchanges.iter());
+        let in_flight = pool.connections.iter().flat_map(|it| it.exchanges.iter());
         let sent_ns = in_flight.map(|it| it.sent_ns).filter(|it| *it >= first_ns);
-        let unread_ns = self
-            .network
-            .pool
-            .connections
-            .iter()
-            .filter_map(|it| it.arrived_ns);
+        let unread_ns = pool.connections.iter().filter_map(|it| it.arrived_ns);
         let Some(sent_ns) = sent_ns.min() else { return };
         let heard_ns = unread_ns
             .filter(|it| *it >= sent_ns)
             .fold(ended_ns, u64::min);
         if self.was_silent(heard_ns.saturating_sub(sent_ns)) {
-            self.take_back_in_flight();
+            self.silence.take_back_in_flight(pool);
         }
-        self.accounting.silence.pauses_ns.clear();
+        self.silence.pauses_ns.clear();
     }
 
     fn was_silent(&self, waited_ns: u64) -> bool {
-        let Some(recorder) = self
-            .accounting
-            .recorder
-            .as_ref()
-            .filter(|_| waited_ns >= SILENT_MIN_NS)
-        else {
+        let recorder = self.recorder.as_ref();
+        let Some(recorder) = recorder.filter(|_| waited_ns >= SILENT_MIN_NS) else {
             return false;
         };
         let times = recorder.corrected_service_time();

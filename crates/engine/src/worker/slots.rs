@@ -183,7 +183,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.sender.per_client {
             return self.send_for_client(key, Some(chosen), due_ns);
         }
-        if let Some(trace) = self.next_trace() {
+        if let Some(trace) = self.sender.next_trace() {
             return self.send_for_client_with(key, Some(chosen), due_ns, Some(trace));
         }
         let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {

@@ -10,6 +10,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Worker;
+use super::accounting::Accounting;
+use super::pool::ConnectionPool;
 use super::read_late::ReadLate;
 use crate::connection::Connection;
 use crate::recorder::Recorder;
@@ -118,7 +120,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connections = || self.network.pool.connections.iter();
         let seen_ns = self.accounting.watch.looked_ns().min(ended_ns);
         let in_flight = || connections().flat_map(|it| in_flight(it, &times, (seen_ns, ended_ns)));
-        let stopped_ns = stopped_ns(in_flight(), &times, self.last_arrival_ns());
+        let last_ns = self.accounting.last_arrival_ns(&self.network.pool);
+        let stopped_ns = stopped_ns(in_flight(), &times, last_ns);
         let free = connections().flat_map(|it| {
             let (free_ns, room) = if it.offered {
                 (it.ideal_free_ns(), it.room(pipeline, 1))
@@ -141,16 +144,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ended_ns,
         })
     }
+}
 
+impl Accounting {
     /// When the last response arrived, also if it was not read.
-    pub(super) fn last_arrival_ns(&self) -> u64 {
-        let unread_ns = self
-            .network
-            .pool
-            .connections
-            .iter()
-            .filter_map(|it| it.arrived_ns);
-        unread_ns.fold(self.accounting.silence.last_arrival_ns(), u64::max)
+    pub(super) fn last_arrival_ns<S>(&self, pool: &ConnectionPool<S>) -> u64 {
+        let unread_ns = pool.connections.iter().filter_map(|it| it.arrived_ns);
+        unread_ns.fold(self.silence.last_arrival_ns(), u64::max)
     }
 }
 
