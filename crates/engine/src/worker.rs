@@ -240,6 +240,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(crate) fn begin(&mut self, times: RunTimes) {
         self.times = times;
         self.limit_ns = times.end_ns;
+        self.network.paced_since_ns = self.sender.is_paced().then_some(times.start_ns);
         let settings = &self.settings;
         let window = PacingWindow {
             origin_ns: times.start_ns,
@@ -270,7 +271,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         );
         if self.network.connection_stages.is_some() {
             self.network.opening.skip(self.settings.connections_total());
-        } else if !self.is_paced() && self.network.connect_schedule.is_none() {
+        } else if !self.sender.is_paced() && self.network.connect_schedule.is_none() {
             self.network.opening.hold(times.start_ns, times.end_ns);
         }
         let names = match &self.sender.writer.batches {
@@ -309,7 +310,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let mut ended_ns = now_ns.min(self.times.end_ns);
         let mut closed_ns = now_ns;
         if drained_ns.is_none() {
-            if self.is_paced() && self.is_done() {
+            if self.sender.is_paced() && self.is_done() {
                 // Other workers sent the last requests; this worker learned of it later.
                 ended_ns = ended_ns.min(self.accounting.stall.settled_ns);
             }
@@ -338,11 +339,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .as_mut()
                 .and_then(|it| it.take_spans()),
         })
-    }
-
-    /// Whether the run has a fixed rate.
-    pub(super) fn is_paced(&self) -> bool {
-        self.sender.share.is_some()
     }
 
     /// One turn: does everything that is due. Returns until when to wait, or `None` if the run is
@@ -454,7 +450,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if !self.accounting.watch.continues() {
             self.accounting.doubtful.clear();
         }
-        let (per_turn, per_turn_after_stretch) = if self.is_paced() {
+        let (per_turn, per_turn_after_stretch) = if self.sender.is_paced() {
             // Nothing more is sent then, so nothing waits for the end of the turn.
             (COMPLETIONS_PER_PACED_TURN, COMPLETIONS_PER_TURN)
         } else {
@@ -541,7 +537,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let since_ns = self.accounting.watch.unread_since_ns(end_ns);
         let mut next = Some(first);
         while let Some(completion) = next.take() {
-            self.note_unread(&completion, since_ns);
+            self.network.note_unread(&completion, since_ns, end_ns);
             // What is found later may have arrived after the end.
             next = self
                 .network
@@ -561,29 +557,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     .accounting
                     .watch
                     .completed(completion.at_ns, &mut self.accounting.usage);
-                self.note_unread(&completion, completion.at_ns.saturating_sub(late_ns));
+                let since_ns = completion.at_ns.saturating_sub(late_ns);
+                self.network
+                    .note_unread(&completion, since_ns, self.limit_ns);
             }
-        }
-    }
-
-    /// What is taken with this completion has not been read in the run. If it has no timestamp, it
-    /// arrived at `since_ns`.
-    fn note_unread(&mut self, completion: &Completion, since_ns: u64) {
-        let connection = self
-            .network
-            .pool
-            .connections
-            .get_mut(completion.key as usize);
-        if let Some(connection) = connection
-            && connection.token == Some(completion.token)
-            && matches!(completion.event, SocketEvent::Received(_))
-        {
-            let arrived_ns = match self.network.io.receive_delay_ns() {
-                Some(delay_ns) => completion.at_ns.saturating_sub(delay_ns),
-                None => since_ns,
-            };
-            let first_ns = connection.arrived_ns.unwrap_or(u64::MAX).min(arrived_ns);
-            connection.arrived_ns = Some(first_ns).filter(|at_ns| *at_ns < self.limit_ns);
         }
     }
 
@@ -593,7 +570,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.network.outage.is_over() || self.has_more_to_send() {
             return (now_ns, true);
         }
-        let has_free = self.has_free();
+        let has_free = self.sender.has_free(&self.network.pool);
         let due_ns = self.sender.share.as_ref();
         let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
         let opening_ns = self
@@ -623,7 +600,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Whether something is sent as soon as responses were read.
     fn has_more_to_send(&self) -> bool {
-        self.sender.stretch.is_over() && (self.has_free() || self.sender.refills.are_waiting())
+        self.sender.stretch.is_over()
+            && (self.sender.has_free(&self.network.pool) || self.sender.refills.are_waiting())
     }
 
     pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), StopReason> {
@@ -633,7 +611,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.network.io.wait(Some(until_ns))
         };
         waited.map_err(|error| StopReason::Failed(format!("the event loop failed: {error}")))?;
-        self.note_submitted();
+        self.network.note_submitted();
         Ok(())
     }
 
@@ -641,7 +619,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn start(&mut self) {
         self.phase = Phase::WarmUp;
         self.accounting.watch.start(self.times.start_ns);
-        if self.is_paced() {
+        if self.sender.is_paced() {
             let connections = u64::from(self.settings.connections_for_requests());
             let requests = connections * u64::from(self.settings.pipeline);
             self.network
@@ -690,6 +668,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.accounting.stall.is_only_refused() {
             // As many as each connection that is needed and each address have in one attempt.
             let needed = self
+                .sender
                 .remaining()
                 .min(self.network.pool.connections.len() as u64);
             let attempts = needed.max(self.network.addresses.count() as u64);
@@ -719,20 +698,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Whether all requests have been sent, and all of them have been answered or have failed here.
     fn is_done(&self) -> bool {
-        let waits = |slots: &Slots| self.is_paced() && slots.waiting_total() > 0;
+        let waits = |slots: &Slots| self.sender.is_paced() && slots.waiting_total() > 0;
         self.network.pool.outstanding == 0
-            && self.remaining() == 0
+            && self.sender.remaining() == 0
             && !self.sender.slots.as_ref().is_some_and(waits)
-    }
-
-    /// Number of requests that are still to be sent: `u64::MAX` without a limit. At a fixed rate,
-    /// it is the number of the whole run, because any worker may send them.
-    fn remaining(&self) -> u64 {
-        match &self.sender.share {
-            Some(_) if self.settings.requests.is_none() => u64::MAX,
-            Some(share) => share.remaining(),
-            None => self.sender.budget,
-        }
     }
 
     fn on_completion(&mut self, completion: Completion) -> Result<(), StopReason> {

@@ -223,7 +223,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if S::TRANSPORT == Transport::Stream {
             self.note_server(key, false);
         }
-        self.note_opened(key, at_ns);
+        self.network
+            .note_opened(key, at_ns, &mut self.accounting.usage);
         self.advance(key, at_ns)
     }
 
@@ -305,14 +306,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether requests are left that may be sent on the connection once it is open again.
     fn is_needed(&self, key: u32, now_ns: u64) -> bool {
         match &self.sender.slots {
-            None => self.remaining() > 0 && !self.has_enough_opening(now_ns),
-            Some(slots) => slots.awaits(key) || self.remaining() > 0,
+            None => self.sender.remaining() > 0 && !self.has_enough_opening(now_ns),
+            Some(slots) => slots.awaits(key) || self.sender.remaining() > 0,
         }
     }
 
     /// Whether the connections that are being established are enough for the remaining requests.
     fn has_enough_opening(&self, now_ns: u64) -> bool {
-        now_ns >= self.times.measure_ns && self.network.pool.are_enough_opening(self.remaining())
+        now_ns >= self.times.measure_ns
+            && self
+                .network
+                .pool
+                .are_enough_opening(self.sender.remaining())
     }
 
     /// Replaces a connection that the server closed during a delay of the script, when the delay is
@@ -336,7 +341,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.disconnect(key, now_ns);
         let connection = &mut self.network.pool[key];
         connection.failures = connection.failures.saturating_add(1);
-        if self.is_paced() && failed_request {
+        if self.sender.is_paced() && failed_request {
             return self.reopen(key, now_ns);
         }
         if was_established && !self.network.pool.is_idle(key) {
@@ -344,7 +349,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let connection = &self.network.pool[key];
         // If no connection of this worker is established, it waits with the others.
-        let has_none = self.is_paced() && self.network.pool.established == 0;
+        let has_none = self.sender.is_paced() && self.network.pool.established == 0;
         if connection.failures > 1 && has_none {
             return self.network.await_server(key, now_ns);
         }
@@ -451,7 +456,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .slots
                 .as_ref()
                 .is_some_and(|slots| slots.awaits(key));
-            if self.remaining() > 0 || is_awaited {
+            if self.sender.remaining() > 0 || is_awaited {
                 self.network.open(key);
             } else {
                 self.network.pool[key].state = ConnectionState::Done;

@@ -85,7 +85,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
         }
         self.network.unflushed.drain(..at);
-        self.sender.queued.flushed_ns = now_ns;
+        self.network.queued.flushed_ns = now_ns;
     }
 
     /// Lets sessions handle the timers that are due.

@@ -5,8 +5,9 @@ use super::connection_stages::ConnectionStages;
 use super::opening::Opening;
 use super::outage::Outage;
 use super::pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
+use super::queued_sends::QueuedSends;
 use crate::addresses::WorkerAddresses;
-use eventloop::{EventLoop, Payload, SocketOptions};
+use eventloop::{Completion, EventLoop, Payload, SocketEvent, SocketOptions};
 use protocol::{Event, Session, SessionError, Transport};
 
 /// Maximum number of send buffers kept for reuse.
@@ -44,6 +45,10 @@ pub(super) struct Network<L, S: Session> {
     /// No connection is opened any more.
     pub(super) stops_opening: bool,
     pub(super) spare: SpareBuffers,
+    /// What waits in the event loop to be sent.
+    pub(super) queued: QueuedSends,
+    /// At a fixed rate: when the run began.
+    pub(super) paced_since_ns: Option<u64>,
     /// Over datagrams: the connections whose sessions may have something to send.
     pub(super) unflushed: Vec<u32>,
     /// Events and output of a session, empty between calls.
@@ -72,6 +77,8 @@ impl<L, S: Session> Network<L, S> {
             timeout_ns: settings.timeout_ns,
             stops_opening: false,
             spare: SpareBuffers::default(),
+            queued: QueuedSends::default(),
+            paced_since_ns: None,
             unflushed: Vec::new(),
             events: Vec::with_capacity(64),
             output: Vec::new(),
@@ -91,6 +98,23 @@ impl<L: EventLoop, S: Session> Network<L, S> {
             1 => (key, 0),
             _ if self.pool.is_idle(key) => (key, 0),
             hosts => (key / hosts, key % hosts),
+        }
+    }
+
+    /// What is taken with this completion has not been read in the run, which ended at `limit_ns`.
+    /// If it has no timestamp, it arrived at `since_ns`.
+    pub(super) fn note_unread(&mut self, completion: &Completion, since_ns: u64, limit_ns: u64) {
+        let connection = self.pool.connections.get_mut(completion.key as usize);
+        if let Some(connection) = connection
+            && connection.token == Some(completion.token)
+            && matches!(completion.event, SocketEvent::Received(_))
+        {
+            let arrived_ns = match self.io.receive_delay_ns() {
+                Some(delay_ns) => completion.at_ns.saturating_sub(delay_ns),
+                None => since_ns,
+            };
+            let first_ns = connection.arrived_ns.unwrap_or(u64::MAX).min(arrived_ns);
+            connection.arrived_ns = Some(first_ns).filter(|at_ns| *at_ns < limit_ns);
         }
     }
 

@@ -9,7 +9,8 @@
 //! batch has been accepted. A server that does not respond in time is not probed again, and does
 //! not delay the start.
 
-use super::usage::ThreadTimes;
+use super::network::Network;
+use super::usage::{ThreadTimes, UsageMeter};
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::control::RunState;
@@ -206,111 +207,70 @@ impl Opening {
     }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
-    /// Opens the next connections, and releases the waiting ones once all are open.
-    pub(super) fn open_next_connections(
-        &mut self,
-        now_ns: u64,
-        run: &RunState,
-    ) -> Result<(), StopReason> {
-        self.end_probe(now_ns);
-        let connections = self.settings.connections_total();
-        if self.network.opening.opened < connections && self.network.opening.probe.is_none() {
-            self.open_next(now_ns);
-        }
-        if self.network.opening.hold_until_ns > 0 {
-            let is_ready =
-                self.network.opening.opened == connections && self.network.opening.probe.is_none();
-            if is_ready && !self.network.opening.is_told {
-                self.network.opening.is_told = true;
-                run.note_opened();
-            }
-            let are_ready = is_ready && run.opened_workers() >= self.settings.workers;
-            if are_ready || now_ns >= self.network.opening.hold_until_ns {
-                self.network.opening.hold_until_ns = 0;
-                self.network.opening.probe = None;
-            }
-        }
-        if self.network.opening.hold_until_ns == 0 && !self.network.opening.held.is_empty() {
-            self.release_held()?;
-        }
-        Ok(())
-    }
-
-    fn open_next(&mut self, now_ns: u64) {
-        let begin = self.network.opening.opened;
+impl<L: EventLoop, S: Session> Network<L, S> {
+    /// Opens the next connections of a thread.
+    fn open_next(&mut self, now_ns: u64, thread: &mut UsageMeter) {
+        let begin = self.opening.opened;
         let batch_end = (begin / OPENED_PER_BATCH + 1) * OPENED_PER_BATCH;
-        let connections = self.settings.connections_total();
+        let connections = self.pool.connections.len() as u32;
         let end = (begin + OPENED_PER_TURN).min(batch_end).min(connections);
         for key in begin..end {
-            self.network.open(key);
+            self.open(key);
         }
-        self.network.opening.opened = end;
-        if self.is_paced() {
-            let elapsed_ns = now_ns.saturating_sub(self.times.start_ns);
-            let late_ns = self
-                .network
-                .opening
-                .late_ns(elapsed_ns, &self.accounting.usage.times());
-            let requests = self.settings.pipeline;
+        self.opening.opened = end;
+        if let Some(start_ns) = self.paced_since_ns {
+            let elapsed_ns = now_ns.saturating_sub(start_ns);
+            let late_ns = self.opening.late_ns(elapsed_ns, &thread.times());
+            let requests = self.pool.pipeline as u32;
             for key in begin..end {
-                if self.network.pool.is_idle(key) {
+                if self.pool.is_idle(key) {
                     break;
                 }
-                let own_ns = self
-                    .network
-                    .opening
-                    .unopened
-                    .opens(now_ns, late_ns, requests);
-                self.network.pool[key].own_ns = own_ns;
+                let own_ns = self.opening.unopened.opens(now_ns, late_ns, requests);
+                self.pool[key].own_ns = own_ns;
             }
         }
         // A single batch needs no probe, because no batch follows it.
         let is_batch_end = end == batch_end || end == connections;
         let has_batches = connections > OPENED_PER_BATCH;
-        let may_probe = self.network.opening.is_prompt && self.network.opening.hold_until_ns > 0;
-        if is_batch_end && has_batches && may_probe && !self.network.pool.is_idle(end - 1) {
-            self.network.opening.probe = Some((end - 1, now_ns.saturating_add(PROBE_NS)));
+        let may_probe = self.opening.is_prompt && self.opening.hold_until_ns > 0;
+        if is_batch_end && has_batches && may_probe && !self.pool.is_idle(end - 1) {
+            self.opening.probe = Some((end - 1, now_ns.saturating_add(PROBE_NS)));
         }
     }
 
     /// At a fixed rate, a connection can send from now on.
-    pub(super) fn note_opened(&mut self, key: u32, at_ns: u64) {
-        if self.is_paced() && self.network.pool[key].own_ns > 0 {
-            let late_ns = self.opening_late_ns_max(at_ns);
-            let connection = &mut self.network.pool[key];
+    pub(super) fn note_opened(&mut self, key: u32, at_ns: u64, thread: &mut UsageMeter) {
+        if self.paced_since_ns.is_some() && self.pool[key].own_ns > 0 {
+            let late_ns = self.opening_late_ns_max(at_ns, thread);
+            let connection = &mut self.pool[key];
             connection.own_ns = connection.own_ns.min(late_ns);
         }
     }
 
     /// The most that the load generator can have delayed a connection until `now_ns`.
-    fn opening_late_ns_max(&mut self, now_ns: u64) -> u64 {
-        let elapsed_ns = now_ns.saturating_sub(self.times.start_ns);
-        self.network
-            .opening
-            .late_ns_max(elapsed_ns, &self.accounting.usage.times())
+    fn opening_late_ns_max(&self, now_ns: u64, thread: &mut UsageMeter) -> u64 {
+        let elapsed_ns = now_ns.saturating_sub(self.paced_since_ns.unwrap_or(now_ns));
+        self.opening.late_ns_max(elapsed_ns, &thread.times())
     }
 
     /// When a request that is due at `due_ns` could be sent on a connection that is free, if the
     /// load generator had never been late.
     #[inline]
-    pub(super) fn ideal_free_ns(&mut self, key: u32, due_ns: u64) -> u64 {
-        let ideal_ns = self.network.pool[key].ideal_free_ns();
-        if ideal_ns <= due_ns || self.network.opening.unopened.is_empty() {
+    pub(super) fn ideal_free_ns(&mut self, key: u32, due_ns: u64, thread: &mut UsageMeter) -> u64 {
+        let ideal_ns = self.pool[key].ideal_free_ns();
+        if ideal_ns <= due_ns || self.opening.unopened.is_empty() {
             return ideal_ns;
         }
-        let late_ns = self.opening_late_ns_max(self.network.io.now_ns());
-        self.network
-            .opening
-            .unopened
-            .first_free_ns(ideal_ns, late_ns)
+        let late_ns = self.opening_late_ns_max(self.io.now_ns(), thread);
+        self.opening.unopened.first_free_ns(ideal_ns, late_ns)
     }
 
     /// When the connections that are not open at `now_ns` could have taken their requests, if the
     /// load generator had never been late.
-    pub(super) fn ideal_free_of_unopened(&mut self, now_ns: u64) -> Vec<u64> {
-        let possible_ns = now_ns.saturating_sub(self.opening_late_ns_max(now_ns));
-        let Unopened { unused, used } = &self.network.opening.unopened;
+    pub(super) fn ideal_free_of_unopened(&self, now_ns: u64, thread: &mut UsageMeter) -> Vec<u64> {
+        let possible_ns = now_ns.saturating_sub(self.opening_late_ns_max(now_ns, thread));
+        let Unopened { unused, used } = &self.opening.unopened;
         let used_ns = used
             .iter()
             .map(|Reverse(free_ns)| possible_ns.max(*free_ns));
@@ -321,19 +281,59 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Checks whether the response to the probe has arrived, or will not arrive.
     fn end_probe(&mut self, now_ns: u64) {
-        let Some((key, until_ns)) = self.network.opening.probe else {
+        let Some((key, until_ns)) = self.opening.probe else {
             return;
         };
-        let connection = &self.network.pool[key];
+        let connection = &self.pool[key];
         let is_answered = connection.answered > 0;
         let has_failed = matches!(
             connection.state,
             ConnectionState::Waiting | ConnectionState::Done
         );
         if is_answered || has_failed || now_ns >= until_ns {
-            self.network.opening.is_prompt = is_answered;
-            self.network.opening.probe = None;
+            self.opening.is_prompt = is_answered;
+            self.opening.probe = None;
         }
+    }
+
+    /// Tells the other workers when the connections are open, and stops holding requests back once
+    /// those of all `workers` are.
+    fn end_hold(&mut self, now_ns: u64, run: &RunState, workers: u32) {
+        let all = self.pool.connections.len() as u32;
+        let opening = &mut self.opening;
+        let is_ready = opening.opened == all && opening.probe.is_none();
+        if is_ready && !opening.is_told {
+            opening.is_told = true;
+            run.note_opened();
+        }
+        let are_ready = is_ready && run.opened_workers() >= workers;
+        if are_ready || now_ns >= opening.hold_until_ns {
+            opening.hold_until_ns = 0;
+            opening.probe = None;
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// Opens the next connections, and releases the waiting ones once all are open.
+    pub(super) fn open_next_connections(
+        &mut self,
+        now_ns: u64,
+        run: &RunState,
+    ) -> Result<(), StopReason> {
+        let network = &mut self.network;
+        network.end_probe(now_ns);
+        let connections = network.pool.connections.len() as u32;
+        if network.opening.opened < connections && network.opening.probe.is_none() {
+            network.open_next(now_ns, &mut self.accounting.usage);
+        }
+        if network.opening.is_holding() {
+            network.end_hold(now_ns, run, self.settings.workers);
+        }
+        if !network.opening.is_holding() && !network.opening.held.is_empty() {
+            self.release_held()?;
+        }
+        Ok(())
     }
 
     fn release_held(&mut self) -> Result<(), StopReason> {

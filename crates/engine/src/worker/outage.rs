@@ -117,7 +117,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .slots
                 .as_ref()
                 .is_some_and(|slots| slots.awaits(key));
-            if self.remaining() == 0 && !is_awaited {
+            if self.sender.remaining() == 0 && !is_awaited {
                 self.network.pool[key].state = ConnectionState::Done;
             } else {
                 self.network.open(key);

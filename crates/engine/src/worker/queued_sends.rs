@@ -6,6 +6,7 @@
 //! between, and what has waited all the same counts as the load generator's.
 
 use super::Worker;
+use super::network::Network;
 use eventloop::EventLoop;
 use protocol::{Session, Transport};
 use results::Attribution;
@@ -26,59 +27,60 @@ pub(super) struct QueuedSends {
     pub(super) flushed_ns: u64,
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
+impl<L: EventLoop, S: Session> Network<L, S> {
     /// A session has got a request.
     #[inline]
     pub(super) fn note_queued(&mut self, key: u32, sent_ns: u64) {
-        if S::TRANSPORT == Transport::Stream && !self.network.io.queues_sends() {
+        if S::TRANSPORT == Transport::Stream && !self.io.queues_sends() {
             return;
         }
-        if self.sender.queued.keys.is_empty() {
-            self.sender.queued.since_ns = sent_ns;
+        if self.queued.keys.is_empty() {
+            self.queued.since_ns = sent_ns;
         }
-        if self.sender.queued.keys.last() != Some(&key) {
-            self.sender.queued.keys.push(key);
-        }
-    }
-
-    /// Submits what is queued if it has waited for long.
-    #[inline]
-    pub(super) fn submit_if_old(&mut self, now_ns: u64, age_max_ns: u64) {
-        if !self.sender.queued.keys.is_empty()
-            && now_ns.saturating_sub(self.sender.queued.since_ns) >= age_max_ns
-        {
-            self.flush_sessions();
-            self.network.io.submit();
-            self.note_submitted();
+        if self.queued.keys.last() != Some(&key) {
+            self.queued.keys.push(key);
         }
     }
 
     /// The kernel has got what was queued.
     #[inline]
     pub(super) fn note_submitted(&mut self) {
-        if self.sender.queued.keys.is_empty() {
+        if self.queued.keys.is_empty() {
             return;
         }
-        let submitted_ns = if self.network.io.queues_sends() {
-            self.network.io.submitted_ns()
+        let submitted_ns = if self.io.queues_sends() {
+            self.io.submitted_ns()
         } else {
-            self.sender.queued.flushed_ns
+            self.queued.flushed_ns
         };
-        if submitted_ns.saturating_sub(self.sender.queued.since_ns) >= Attribution::MIN_NS {
+        if submitted_ns.saturating_sub(self.queued.since_ns) >= Attribution::MIN_NS {
             self.delay_queued(submitted_ns);
         }
-        self.sender.queued.keys.clear();
+        self.queued.keys.clear();
     }
 
     /// Attributes the time in the queue to the load generator.
     #[cold]
     fn delay_queued(&mut self, submitted_ns: u64) {
-        let QueuedSends { keys, since_ns, .. } = &mut self.sender.queued;
+        let QueuedSends { keys, since_ns, .. } = &mut self.queued;
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            let exchanges = &mut self.network.pool[*key].exchanges;
+            let exchanges = &mut self.pool[*key].exchanges;
             exchanges.queued_until(*since_ns, submitted_ns);
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// Submits what is queued if it has waited for long.
+    #[inline]
+    pub(super) fn submit_if_old(&mut self, now_ns: u64, age_max_ns: u64) {
+        let queued = &self.network.queued;
+        if !queued.keys.is_empty() && now_ns.saturating_sub(queued.since_ns) >= age_max_ns {
+            self.flush_sessions();
+            self.network.io.submit();
+            self.network.note_submitted();
         }
     }
 }

@@ -8,7 +8,9 @@
 //! quickly, it waits for further ones, for 0.25 % of the time that its response took. No latency
 //! includes this, because it begins when the request is sent.
 
+use super::sender::RequestSender;
 use super::{StopReason, Worker};
+use crate::connection::Connection;
 use eventloop::EventLoop;
 use protocol::Session;
 
@@ -68,32 +70,31 @@ impl Refills {
     }
 }
 
-impl<L: EventLoop, S: Session> Worker<L, S> {
+impl<S: Session> RequestSender<S> {
     /// Whether requests that follow responses are sent together.
     #[inline]
     pub(super) fn refills_together(&self) -> bool {
-        !S::SENDS_TEXT
-            && self.settings.pipeline > 1
-            && !self.is_paced()
-            && self.sender.slots.is_none()
+        !S::SENDS_TEXT && self.pipeline > 1 && !self.is_paced() && self.slots.is_none()
     }
 
-    /// Lets a connection continue later, in [`Self::refill_due`].
+    /// Lets a connection continue later, in [`Worker::refill_due`].
     #[inline]
-    pub(super) fn refill_later(&mut self, key: u32, at_ns: u64) {
-        let connection = &mut self.network.pool[key];
-        let streams = self.settings.pipeline;
-        let free = streams.saturating_sub(connection.exchanges.outstanding());
-        let is_first = self.sender.refills.due_ns == u64::MAX;
-        if is_first || free >= streams.div_ceil(FREE_DIVISOR) {
-            self.sender.refills.due_ns = self.sender.refills.due_ns.min(at_ns);
+    pub(super) fn refill_later(&mut self, key: u32, connection: &mut Connection<S>, at_ns: u64) {
+        let free = self
+            .pipeline
+            .saturating_sub(connection.exchanges.outstanding());
+        let is_first = self.refills.due_ns == u64::MAX;
+        if is_first || free >= self.pipeline.div_ceil(FREE_DIVISOR) {
+            self.refills.due_ns = self.refills.due_ns.min(at_ns);
         }
         if !connection.refills {
             connection.refills = true;
-            self.sender.refills.keys.push(key);
+            self.refills.keys.push(key);
         }
     }
+}
 
+impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets the connections with free streams continue, if it is time. What a slow script leaves is
     /// sent in the next turn.
     pub(super) fn refill_due(&mut self, now_ns: u64) -> Result<(), StopReason> {

@@ -1,5 +1,7 @@
 //! Sends requests: when a connection may send, and which bytes.
 
+use super::accounting::Accounting;
+use super::network::Network;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::sender::Cookies;
 use super::slots::Slots;
@@ -53,7 +55,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Sends what a connection can take now. At a fixed rate, adds it to the free connections
     /// instead.
     pub(super) fn send_or_offer(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
-        if !self.is_paced() {
+        if !self.sender.is_paced() {
             let is_answered = self.network.pool[key].answered > 0;
             if self.network.opening.takes(key, is_answered) {
                 return Ok(());
@@ -72,26 +74,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn send_due(&mut self, mut now_ns: u64) -> Result<(), StopReason> {
         loop {
             while self.sender.slots.as_ref().is_some_and(Slots::has_free) && self.may_send() {
-                let claim = self
-                    .sender
-                    .share
-                    .as_mut()
-                    .and_then(|share| share.claim(now_ns));
-                let Some(claim) = claim else { break };
+                let Some(claim) = self.sender.claim(now_ns) else {
+                    break;
+                };
                 self.send_claimed_to_slot(claim)?;
             }
             while self.may_send()
                 && let Some(key) = self.network.pool.first_free()
             {
-                let claim = self
-                    .sender
-                    .share
-                    .as_mut()
-                    .and_then(|share| share.claim(now_ns));
-                let Some(claim) = claim else { break };
+                let Some(claim) = self.sender.claim(now_ns) else {
+                    break;
+                };
                 self.send_claimed(key, claim, now_ns)?;
             }
-            let has_free = self.has_free() && !self.sender.stretch.is_over();
+            let has_free =
+                self.sender.has_free(&self.network.pool) && !self.sender.stretch.is_over();
             let share = self.sender.share.as_mut();
             if !share.is_some_and(|share| share.show_free(has_free)) {
                 return Ok(());
@@ -107,17 +104,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Sends a claimed request on the first of the free connections.
     fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), StopReason> {
         self.network.pool.take_first_free();
-        let ideal_ns = self.ideal_free_ns(key, claim.due_ns);
+        let thread = &mut self.accounting.usage;
+        let ideal_ns = self.network.ideal_free_ns(key, claim.due_ns, thread);
         let connection = &mut self.network.pool[key];
         connection.own_ns = connection.free_ns.saturating_sub(ideal_ns);
         let before = connection.sent;
-        match &self.sender.writer.batches {
-            Batches::Fixed(_) => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
-            Batches::FromFile(_) => {
-                self.sender.writer.claim(claim.number);
-                self.send_from_file(key, 1, Some(claim.due_ns), now_ns)?;
-            }
-            Batches::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
+        if let Batches::FromSource = self.sender.writer.batches {
+            self.send_from_source(key, 1, Some(claim.due_ns))?;
+        } else {
+            self.sender.writer.claim(claim.number);
+            self.send_batches(key, 1, Some(claim.due_ns), now_ns)?;
         }
         self.sender
             .stretch
@@ -159,11 +155,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let room = connection.room(self.settings.pipeline, per_batch);
                 // A batch is sent as a whole, even if fewer requests are left.
                 let batches = u64::from(room).min(allowed.div_ceil(u64::from(per_batch)));
-                self.send_fixed(key, batches as usize, None, now_ns)
+                self.send_batches(key, batches as u32, None, now_ns)
             }
             Batches::FromFile(_) => {
                 let room = u64::from(connection.room(self.settings.pipeline, 1));
-                self.send_from_file(key, room.min(allowed) as u32, None, now_ns)
+                self.send_batches(key, room.min(allowed) as u32, None, now_ns)
             }
             Batches::FromSource if !S::SENDS_TEXT => {
                 let room = u64::from(connection.room(self.settings.pipeline, 1));
@@ -176,14 +172,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Sends `batches` of the prepared batches, which were due at `due_ns` at a fixed rate. In a
-    /// closed loop, `now_ns` is the time of sending. At a fixed rate, it may be the start of a
-    /// turn, which is too early.
+    /// Sends this many of the prepared batches or requests of the file, which were due at `due_ns`
+    /// at a fixed rate. In a closed loop, `now_ns` is the time of sending. At a fixed rate, it may
+    /// be the start of a turn, which is too early.
     #[inline]
-    pub(super) fn send_fixed(
+    fn send_batches(
         &mut self,
         key: u32,
-        batches: usize,
+        batches: u32,
         due_ns: Option<u64>,
         now_ns: u64,
     ) -> Result<(), StopReason> {
@@ -192,95 +188,39 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if self.sender.writes_text {
             return (0..batches).try_for_each(|_| match self.sender.next_trace() {
-                None if !self.sender.per_client => self.send_fixed_batches(key, 1, due_ns, now_ns),
-                trace => self.send_for_client_with(key, None, due_ns, trace),
+                None if !self.sender.per_client => {
+                    self.send_together(key, 1, due_ns, now_ns);
+                    Ok(())
+                }
+                trace => self.send_for_client(key, None, due_ns, trace),
             });
         }
-        self.send_fixed_batches(key, batches, due_ns, now_ns)
-    }
-
-    #[inline]
-    fn send_fixed_batches(
-        &mut self,
-        key: u32,
-        batches: usize,
-        due_ns: Option<u64>,
-        now_ns: u64,
-    ) -> Result<(), StopReason> {
-        let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {
-            return Ok(());
-        };
-        let at_ns = due_ns.is_none().then_some(now_ns);
-        let sent = self.sender.writer.send_fixed(sending, batches, at_ns);
-        self.note_sent(key, &sent, due_ns);
+        self.send_together(key, batches, due_ns, now_ns);
         Ok(())
     }
 
-    /// Sends this many requests of the file. The times are those of [`Self::send_fixed`].
     #[inline]
-    pub(super) fn send_from_file(
-        &mut self,
-        key: u32,
-        requests: u32,
-        due_ns: Option<u64>,
-        now_ns: u64,
-    ) -> Result<(), StopReason> {
-        if requests == 0 {
-            return Ok(());
-        }
-        if self.sender.writes_text {
-            return (0..requests).try_for_each(|_| match self.sender.next_trace() {
-                None if !self.sender.per_client => {
-                    self.send_several_from_file(key, 1, due_ns, now_ns)
-                }
-                trace => self.send_for_client_with(key, None, due_ns, trace),
-            });
-        }
-        self.send_several_from_file(key, requests, due_ns, now_ns)
-    }
-
-    #[inline]
-    fn send_several_from_file(
-        &mut self,
-        key: u32,
-        requests: u32,
-        due_ns: Option<u64>,
-        now_ns: u64,
-    ) -> Result<(), StopReason> {
+    fn send_together(&mut self, key: u32, batches: u32, due_ns: Option<u64>, now_ns: u64) {
         let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {
-            return Ok(());
+            return;
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
-        let sent = self.sender.writer.send_from_file(sending, requests, at_ns);
+        let sent = self.sender.writer.send(sending, batches, at_ns);
         self.note_sent(key, &sent, due_ns);
         self.note_names(due_ns.unwrap_or(sent.at_ns));
-        Ok(())
     }
 
     /// Counts the requests of a file that were sent last by name.
     #[inline]
     pub(super) fn note_names(&mut self, at_ns: u64) {
-        let recorder = self.accounting.recorder.as_mut();
-        if let Some(recorder) = recorder.filter(|it| it.measures(at_ns)) {
-            let writer = &self.sender.writer;
-            writer.each_name_sent(|name| recorder.sent_by_name(name));
+        if let Batches::FromFile(file) = &self.sender.writer.batches {
+            self.accounting.count_names(file.names_sent(), at_ns);
         }
     }
 
     /// Sends the fixed batch, this request of the file or the next one of the client, with what the
-    /// client has: its cookies and the values that it captured.
+    /// client has: its cookies and the values that it captured; and with this trace.
     pub(super) fn send_for_client(
-        &mut self,
-        key: u32,
-        chosen: Option<Chosen>,
-        due_ns: Option<u64>,
-    ) -> Result<(), StopReason> {
-        let trace = self.sender.next_trace();
-        self.send_for_client_with(key, chosen, due_ns, trace)
-    }
-
-    /// The same with this trace.
-    pub(super) fn send_for_client_with(
         &mut self,
         key: u32,
         chosen: Option<Chosen>,
@@ -326,7 +266,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             left -= together;
             if left > 0 && self.sender.stretch.is_over() {
                 let now_ns = self.network.io.now_ns();
-                self.refill_later(key, now_ns);
+                let connection = &mut self.network.pool[key];
+                self.sender.refill_later(key, connection, now_ns);
                 break;
             }
         }
@@ -445,69 +386,85 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     #[inline]
     pub(super) fn note_sent(&mut self, key: u32, sent: &SentRequests, due_ns: Option<u64>) {
-        let (requests, sent_ns) = (sent.requests, sent.at_ns);
-        if requests > 0 {
-            self.count_sent(key, requests, due_ns, sent_ns);
+        if sent.requests > 0 {
+            self.count_sent(key, sent, due_ns);
         }
         self.network.note_unflushed(key);
         if let Some(error) = &sent.error {
-            self.fail_session(key, error, sent_ns);
+            self.fail_session(key, error, sent.at_ns);
         }
     }
 
     #[inline]
-    fn count_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
-        if self.sender.response_poll.is_possible()
-            && let Some(poll_ns) = self
-                .sender
-                .response_poll
-                .poll_ns(self.network.io.sleep_error_ns())
-        {
-            self.network.io.poll_until(sent_ns.saturating_add(poll_ns));
+    fn count_sent(&mut self, key: u32, sent: &SentRequests, due_ns: Option<u64>) {
+        self.sender
+            .poll_for_response(&mut self.network.io, sent.at_ns);
+        self.network.note_sent(key, sent.requests, sent.at_ns);
+        if due_ns.is_none() && sent.at_ns >= self.times.measure_ns {
+            self.sender.use_budget(sent.requests);
         }
-        self.accounting.watch.note(sent_ns);
-        self.note_queued(key, sent_ns);
-        let connection = &mut self.network.pool[key];
-        let (free_ns, address) = (connection.free_ns, connection.address);
-        connection.sent = connection.sent.saturating_add(u64::from(requests));
-        self.network.pool.outstanding += u64::from(requests);
-        self.accounting.stall.note_sent(sent_ns);
-        self.network
-            .pool
-            .deadlines
-            .set(key, sent_ns.saturating_add(self.settings.timeout_ns));
-        // A turn may continue for a moment after the end.
-        let began_ns = sent_ns.min(self.times.end_ns);
         self.accounting
-            .recorder()
-            .began(u64::from(requests), began_ns);
-        if !self.network.pool[key].has_sent && !self.network.opening.is_holding() {
-            self.note_first(key, due_ns, began_ns);
-        }
-        if due_ns.unwrap_or(sent_ns) >= self.times.measure_ns {
-            if self.settings.requests.is_some() && due_ns.is_none() {
-                self.sender.budget = self.sender.budget.saturating_sub(u64::from(requests));
-            }
-            let paused_ns =
-                due_ns.map_or(0, |due_ns| self.network.outage.paused_ns(due_ns, sent_ns));
-            let recorder = self.accounting.recorder();
-            recorder.sent(u64::from(requests), address);
-            if let Some(due_ns) = due_ns {
-                recorder.record_send_lag(u64::from(requests), due_ns, free_ns, sent_ns);
-                if paused_ns > 0 {
-                    recorder.paused(u64::from(requests), paused_ns);
-                }
-            }
+            .count_sent(&mut self.network, key, sent, due_ns);
+    }
+}
+
+impl<L: EventLoop, S: Session> Network<L, S> {
+    /// This many requests were sent on a connection.
+    #[inline]
+    fn note_sent(&mut self, key: u32, requests: u32, sent_ns: u64) {
+        self.note_queued(key, sent_ns);
+        let connection = &mut self.pool[key];
+        connection.sent = connection.sent.saturating_add(u64::from(requests));
+        self.pool.outstanding += u64::from(requests);
+        self.set_deadline(key, sent_ns);
+    }
+}
+
+impl Accounting {
+    /// Counts the requests of a file that were sent last by name.
+    #[inline]
+    fn count_names(&mut self, names: &[u32], at_ns: u64) {
+        let recorder = self.recorder.as_mut();
+        if let Some(recorder) = recorder.filter(|it| it.measures(at_ns)) {
+            names.iter().for_each(|name| recorder.sent_by_name(*name));
         }
     }
 
-    /// A connection has sent its first request, apart from those that probe whether the server
-    /// keeps up with new connections.
-    #[cold]
-    fn note_first(&mut self, key: u32, due_ns: Option<u64>, began_ns: u64) {
-        self.network.pool[key].has_sent = true;
-        if due_ns.is_none() {
-            self.accounting.recorder().unused_until(began_ns, 1);
+    /// Counts requests that were sent on a connection.
+    #[inline]
+    fn count_sent<L, S: Session>(
+        &mut self,
+        network: &mut Network<L, S>,
+        key: u32,
+        sent: &SentRequests,
+        due_ns: Option<u64>,
+    ) {
+        let (requests, sent_ns) = (u64::from(sent.requests), sent.at_ns);
+        self.watch.note(sent_ns);
+        self.stall.note_sent(sent_ns);
+        // A turn may continue for a moment after the end.
+        let began_ns = sent_ns.min(self.times.end_ns);
+        let measure_ns = self.times.measure_ns;
+        let recorder = self.recorder();
+        recorder.began(requests, began_ns);
+        let connection = &mut network.pool[key];
+        // Not the requests that probe whether the server keeps up with new connections.
+        if !connection.has_sent && !network.opening.is_holding() {
+            connection.has_sent = true;
+            if due_ns.is_none() {
+                recorder.unused_until(began_ns, 1);
+            }
+        }
+        if due_ns.unwrap_or(sent_ns) < measure_ns {
+            return;
+        }
+        recorder.sent(requests, connection.address);
+        if let Some(due_ns) = due_ns {
+            recorder.record_send_lag(requests, due_ns, connection.free_ns, sent_ns);
+            let paused_ns = network.outage.paused_ns(due_ns, sent_ns);
+            if paused_ns > 0 {
+                recorder.paused(requests, paused_ns);
+            }
         }
     }
 }

@@ -2,11 +2,9 @@
 
 use super::breakdown::Ended;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
-use super::sender::Cookies;
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
-use crate::exchanges::Exchange;
 use eventloop::EventLoop;
 use protocol::{Event, ExchangeId, Failure, Response, Session, SessionError, Transport};
 use results::ErrorKind;
@@ -109,7 +107,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if connection.session.is_ready() {
             connection.state = ConnectionState::Open;
             connection.since_ns = at_ns;
-            self.note_opened(key, at_ns);
+            self.network
+                .note_opened(key, at_ns, &mut self.accounting.usage);
             self.note_server(key, false);
         }
     }
@@ -117,8 +116,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets a connection continue, possibly together with others.
     #[inline]
     pub(super) fn go_on(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        if self.refills_together() {
-            self.refill_later(key, at_ns);
+        if self.sender.refills_together() {
+            self.sender
+                .refill_later(key, &mut self.network.pool[key], at_ns);
             return Ok(());
         }
         self.go_on_now(key, at_ns)
@@ -162,9 +162,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         bytes: u64,
         at_ns: u64,
     ) {
-        if let Some(Cookies { jars, .. }) = &mut self.sender.cookies {
-            jars[key as usize].forget(exchange);
-        }
+        self.sender.forget(key, exchange);
         let pool = &mut self.network.pool;
         let tokens = pool[key].exchanges.take_tokens(exchange);
         let trace = pool[key].exchanges.take_trace(exchange);
@@ -296,14 +294,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let failure = match tokens.has_error {
             true => Some(ErrorKind::StreamError),
             false if self.sender.per_client => {
-                self.received_by_client(key, (id, &exchange), &response)
+                let (client, _) = self.network.slot_and_host(key);
+                self.sender
+                    .receive((key, client), (id, &exchange), &response)
             }
             false => None,
         };
         if let Some(kind) = failure {
-            if let Some(Cookies { jars, .. }) = &mut self.sender.cookies {
-                jars[key as usize].forget(id);
-            }
+            self.sender.forget(key, id);
             self.note_served(key, at_ns);
             let pool = &mut self.network.pool;
             let failed = (kind, response.bytes);
@@ -316,7 +314,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.sender.response_poll.is_possible() {
             self.sender.response_poll.note_response(service_ns);
         }
-        if self.refills_together() {
+        if self.sender.refills_together() {
             self.sender.refills.note_response(at_ns, service_ns);
         }
         let late_ns = self.accounting.late_ns(&exchange, service_ns);
@@ -349,22 +347,5 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.submit_if_old(now_ns, AGE_MAX_IN_SCRIPT_NS);
         }
         Ok(())
-    }
-
-    /// Gives a response to its client, which keeps its cookies and the values that are captured.
-    /// Returns the failure if a response without an error status lacks such a value.
-    fn received_by_client(
-        &mut self,
-        key: u32,
-        (id, exchange): (ExchangeId, &Exchange),
-        response: &Response,
-    ) -> Option<ErrorKind> {
-        let captured = response.captured.as_deref()?;
-        if let Some(Cookies { jars, .. }) = &mut self.sender.cookies {
-            jars[key as usize].receive(id, &captured.headers, exchange.requests == 0);
-        }
-        let (client, _) = self.network.slot_and_host(key);
-        let has_all = self.sender.writer.receive(client, captured);
-        (!has_all && response.status < 400).then_some(ErrorKind::MissingValue)
     }
 }

@@ -2,7 +2,6 @@
 
 use super::WorkerSettings;
 use super::guarded_source::GuardedSource;
-use super::queued_sends::QueuedSends;
 use super::refills::Refills;
 use super::response_poll::ResponsePoll;
 use super::slots::Slots;
@@ -10,8 +9,11 @@ use super::stretch::Stretch;
 use super::traces::{Trace, Traces};
 use super::writer::RequestWriter;
 use crate::cookies::{CookieJar, CookieSite};
-use crate::shared_schedule::ScheduleShare;
-use protocol::Session;
+use crate::exchanges::Exchange;
+use crate::shared_schedule::{Claim, ScheduleShare};
+use eventloop::EventLoop;
+use protocol::{ExchangeId, Response, Session};
+use results::ErrorKind;
 
 /// What a worker sends: where its requests come from, when they are due, and how they are written.
 ///
@@ -38,9 +40,11 @@ pub(super) struct RequestSender<S: Session> {
     pub(super) share: Option<ScheduleShare>,
     /// In a closed loop: requests still to be sent within the window.
     pub(super) budget: u64,
+    /// Whether the run has a number of requests.
+    is_limited: bool,
+    /// Batches or streams in flight per connection.
+    pub(super) pipeline: u32,
     pub(super) response_poll: ResponsePoll,
-    /// What waits in the event loop to be sent.
-    pub(super) queued: QueuedSends,
     /// For how long requests are sent without reading responses.
     pub(super) stretch: Stretch,
     pub(super) refills: Refills,
@@ -73,14 +77,78 @@ impl<S: Session> RequestSender<S> {
             stretch: Stretch::new(share.is_some()),
             share,
             budget: settings.budget(),
+            is_limited: settings.requests.is_some(),
+            pipeline: settings.pipeline,
             response_poll: ResponsePoll::new(settings.response_poll_max_ns()),
-            queued: QueuedSends::default(),
             refills: Refills::new(),
         }
     }
 }
 
 impl<S: Session> RequestSender<S> {
+    /// Whether the run has a fixed rate.
+    #[inline]
+    pub(super) fn is_paced(&self) -> bool {
+        self.share.is_some()
+    }
+
+    /// Number of requests that are still to be sent: `u64::MAX` without a limit. At a fixed rate,
+    /// it is the number of the whole run, because any worker may send them.
+    pub(super) fn remaining(&self) -> u64 {
+        match &self.share {
+            Some(_) if !self.is_limited => u64::MAX,
+            Some(share) => share.remaining(),
+            None => self.budget,
+        }
+    }
+
+    /// The next request of the schedule, if it is due.
+    #[inline]
+    pub(super) fn claim(&mut self, now_ns: u64) -> Option<Claim> {
+        self.share.as_mut()?.claim(now_ns)
+    }
+
+    /// Requests of the window were sent in a closed loop.
+    #[inline]
+    pub(super) fn use_budget(&mut self, requests: u32) {
+        if self.is_limited {
+            self.budget = self.budget.saturating_sub(u64::from(requests));
+        }
+    }
+
+    /// A request was sent. Polls for its response, if that is worth it.
+    #[inline]
+    pub(super) fn poll_for_response(&self, io: &mut impl EventLoop, sent_ns: u64) {
+        if self.response_poll.is_possible()
+            && let Some(poll_ns) = self.response_poll.poll_ns(io.sleep_error_ns())
+        {
+            io.poll_until(sent_ns.saturating_add(poll_ns));
+        }
+    }
+
+    /// Gives a response to its client, which keeps its cookies and the values that are captured.
+    /// Returns the failure if a response without an error status lacks such a value.
+    pub(super) fn receive(
+        &mut self,
+        (key, client): (u32, u32),
+        (id, exchange): (ExchangeId, &Exchange),
+        response: &Response,
+    ) -> Option<ErrorKind> {
+        let captured = response.captured.as_deref()?;
+        if let Some(Cookies { jars, .. }) = &mut self.cookies {
+            jars[key as usize].receive(id, &captured.headers, exchange.requests == 0);
+        }
+        let has_all = self.writer.receive(client, captured);
+        (!has_all && response.status < 400).then_some(ErrorKind::MissingValue)
+    }
+
+    /// An exchange has failed, so its response brings no cookies.
+    pub(super) fn forget(&mut self, key: u32, exchange: ExchangeId) {
+        if let Some(Cookies { jars, .. }) = &mut self.cookies {
+            jars[key as usize].forget(exchange);
+        }
+    }
+
     /// The trace of the next request, if it has one.
     #[inline]
     pub(super) fn next_trace(&mut self) -> Option<Trace> {
