@@ -4,8 +4,11 @@
 //! request goes to whichever host the order says. So the mix of hosts is that of the file, even if
 //! one of them is slower. A request waits until its connection is open.
 
+use super::pool::ConnectionPool;
+use super::sender::RequestSender;
 use super::writer::{Chosen, Sending};
 use super::{Phase, StopReason, Worker};
+use crate::connection::Connection;
 use crate::shared_schedule::Claim;
 use eventloop::EventLoop;
 use protocol::Session;
@@ -88,6 +91,49 @@ impl Slots {
     }
 }
 
+impl<S: Session> RequestSender<S> {
+    /// How many more requests a slot can have in flight.
+    fn slot_room(&self, pool: &ConnectionPool<S>, slot: u32) -> u32 {
+        let Some(slots) = &self.slots else { return 0 };
+        let taken = slots.keys(slot).map(|key| {
+            let outstanding = pool[key].exchanges.outstanding();
+            outstanding + slots.waiting[key as usize].len() as u32
+        });
+        self.pipeline.saturating_sub(taken.sum())
+    }
+
+    /// At a fixed rate: since when a request could have been sent on a connection of this slot.
+    fn note_free(&self, connection: &mut Connection<S>, slot: u32) {
+        let slots = self.slots.as_ref();
+        let since_ns = slots.and_then(|it| it.free_since_ns[slot as usize]);
+        let (free_ns, own_ns) = since_ns.unwrap_or_default();
+        connection.free_ns = free_ns.max(connection.since_ns);
+        connection.own_ns = own_ns;
+    }
+
+    /// At a fixed rate: adds a slot to the free ones, if it has room and is not one of them.
+    /// `since_ns` is what [`Slots`] keeps of it.
+    fn offer_slot(&mut self, pool: &ConnectionPool<S>, slot: u32, since_ns: (u64, u64)) {
+        if self.slot_room(pool, slot) == 0 {
+            return;
+        }
+        if let Some(slots) = &mut self.slots
+            && slots.free_since_ns[slot as usize].is_none()
+        {
+            slots.free_since_ns[slot as usize] = Some(since_ns);
+            slots.free.push_back(slot);
+        }
+    }
+
+    /// Whether a request that is due can be taken.
+    pub(super) fn has_free(&self, pool: &ConnectionPool<S>) -> bool {
+        match &self.slots {
+            None => pool.has_free(),
+            Some(slots) => slots.has_free(),
+        }
+    }
+}
+
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Something has happened on a connection: sends what waits for it and what its slot can take.
     pub(super) fn continue_slot(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
@@ -97,12 +143,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.send_waiting(key)?;
         let (slot, _) = self.network.slot_and_host(key);
-        if self.is_paced() {
+        if self.sender.is_paced() {
             let own_ns = self.network.pool[key].own_ns;
-            self.offer_slot(slot, (now_ns, own_ns));
+            self.sender
+                .offer_slot(&self.network.pool, slot, (now_ns, own_ns));
             return self.send_due(now_ns);
         }
-        while self.slot_room(slot) > 0 && self.may_choose() {
+        while self.sender.slot_room(&self.network.pool, slot) > 0 && self.may_choose() {
             let Some(chosen) = self.sender.writer.choose(slot) else {
                 break;
             };
@@ -116,18 +163,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let waiting = self.sender.slots.as_ref().map_or(0, Slots::waiting_total);
         let in_window = self.network.io.now_ns() >= self.times.measure_ns;
         !self.accounting.stall.stops_sending && (!in_window || self.sender.budget > waiting)
-    }
-
-    /// How many more requests a slot can have in flight.
-    fn slot_room(&self, slot: u32) -> u32 {
-        let Some(slots) = &self.sender.slots else {
-            return 0;
-        };
-        let taken = slots.keys(slot).map(|key| {
-            let outstanding = self.network.pool[key].exchanges.outstanding();
-            outstanding + slots.waiting[key as usize].len() as u32
-        });
-        self.settings.pipeline.saturating_sub(taken.sum())
     }
 
     fn add_to_slot(
@@ -157,34 +192,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 continue;
             }
             if waiting.due_ns.is_some() {
-                self.note_free(key);
+                let (slot, _) = self.network.slot_and_host(key);
+                self.sender.note_free(&mut self.network.pool[key], slot);
             }
             self.send_one(key, waiting, now_ns)?;
         }
         Ok(())
     }
 
-    /// At a fixed rate: since when a request could have been sent on the connection.
-    fn note_free(&mut self, key: u32) {
-        let (slot, _) = self.network.slot_and_host(key);
-        let since_ns = self
-            .sender
-            .slots
-            .as_ref()
-            .and_then(|it| it.free_since_ns[slot as usize]);
-        let connection = &mut self.network.pool[key];
-        let (free_ns, own_ns) = since_ns.unwrap_or_default();
-        connection.free_ns = free_ns.max(connection.since_ns);
-        connection.own_ns = own_ns;
-    }
-
     fn send_one(&mut self, key: u32, waiting: Waiting, now_ns: u64) -> Result<(), StopReason> {
         let Waiting { chosen, due_ns } = waiting;
-        if self.sender.per_client {
-            return self.send_for_client(key, Some(chosen), due_ns);
-        }
-        if let Some(trace) = self.sender.next_trace() {
-            return self.send_for_client_with(key, Some(chosen), due_ns, Some(trace));
+        let trace = self.sender.next_trace();
+        if self.sender.per_client || trace.is_some() {
+            return self.send_for_client(key, Some(chosen), due_ns, trace);
         }
         let Some(sending) = Sending::on(&mut self.network, key, due_ns) else {
             return Ok(());
@@ -193,28 +213,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.note_sent(key, &sent, due_ns);
         self.note_names(due_ns.unwrap_or(sent.at_ns));
         Ok(())
-    }
-
-    /// At a fixed rate: adds a slot to the free ones, if it has room and is not one of them.
-    /// `since_ns` is what [`Slots`] keeps of it.
-    fn offer_slot(&mut self, slot: u32, since_ns: (u64, u64)) {
-        if self.slot_room(slot) == 0 {
-            return;
-        }
-        if let Some(slots) = &mut self.sender.slots
-            && slots.free_since_ns[slot as usize].is_none()
-        {
-            slots.free_since_ns[slot as usize] = Some(since_ns);
-            slots.free.push_back(slot);
-        }
-    }
-
-    /// Whether a request that is due can be taken.
-    pub(super) fn has_free(&self) -> bool {
-        match &self.sender.slots {
-            None => self.network.pool.has_free(),
-            Some(slots) => slots.has_free(),
-        }
     }
 
     /// Gives a claimed request to the slot that has been free longest.
@@ -237,7 +235,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             slots.free.pop_front();
             slots.free_since_ns[slot as usize].take()
         });
-        self.offer_slot(slot, since_ns.unwrap_or((claim.due_ns, 0)));
+        let since_ns = since_ns.unwrap_or((claim.due_ns, 0));
+        self.sender.offer_slot(&self.network.pool, slot, since_ns);
         Ok(())
     }
 }

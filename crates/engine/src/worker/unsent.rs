@@ -105,7 +105,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// When the connections would be free if the load generator had never been late. `None` if
     /// nothing is left to send, and with several hosts, where it is not known.
     fn ideal_connections(&mut self, ended_ns: u64) -> Option<Ideal> {
-        let unopened = self.ideal_free_of_unopened(ended_ns);
+        let unopened = self
+            .network
+            .ideal_free_of_unopened(ended_ns, &mut self.accounting.usage);
         let (share, recorder) = self
             .sender
             .share

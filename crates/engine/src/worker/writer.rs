@@ -70,6 +70,12 @@ impl<P> FileRequests<P> {
         self.file.set.names()
     }
 
+    /// The names of the requests that were sent last.
+    #[inline]
+    pub(super) fn names_sent(&self) -> &[u32] {
+        &self.names_sent
+    }
+
     #[inline]
     fn choose(&mut self, client: u32) -> Chosen {
         let (request, logged_status) = match self.file.set.recorded() {
@@ -231,54 +237,38 @@ impl<S: Session> RequestWriter<S> {
         }
     }
 
-    /// Sends this many requests of the file, at `at_ns` if given.
+    /// Sends this many of the prepared batches or requests of the file, at `at_ns` if given.
     #[inline]
-    pub(super) fn send_from_file<L: EventLoop>(
+    pub(super) fn send<L: EventLoop>(
         &mut self,
-        mut sending: Sending<'_, L, S>,
-        requests: u32,
+        sending: Sending<'_, L, S>,
+        batches: u32,
         at_ns: Option<u64>,
     ) -> SentRequests {
         let at_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
-        let Batches::FromFile(file) = &mut self.batches else {
-            return SentRequests::nothing(at_ns);
-        };
-        if S::TRANSPARENT && requests == 1 {
-            let chosen = file.choose(0);
-            return self.send_chosen(sending, chosen, at_ns);
+        match &mut self.batches {
+            Batches::Fixed(fixed) => fixed.send(sending, batches as usize, at_ns),
+            Batches::FromFile(file) if S::TRANSPARENT && batches == 1 => {
+                let chosen = file.choose(0);
+                file.send(sending, chosen, at_ns)
+            }
+            Batches::FromFile(file) => file.send_several(sending, batches, at_ns),
+            Batches::FromSource => SentRequests::nothing(at_ns),
         }
-        file.names_sent.clear();
-        let buffer = sending.output_buffer();
-        file.send_several(sending, requests, buffer, at_ns)
     }
 
     /// Sends this request of the file.
     #[inline]
     pub(super) fn send_chosen<L: EventLoop>(
         &mut self,
-        mut sending: Sending<'_, L, S>,
+        sending: Sending<'_, L, S>,
         chosen: Chosen,
         at_ns: u64,
     ) -> SentRequests {
-        let Batches::FromFile(file) = &mut self.batches else {
-            return SentRequests::nothing(at_ns);
-        };
-        file.names_sent.clear();
-        if S::TRANSPARENT
-            && let Some(range) = file.file.set.fixed(chosen.request)
-        {
-            let payload = Payload::Shared {
-                bytes: file.shared,
-                range,
-            };
-            let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
-            return sending.send(payload, 1, started, at_ns);
+        match &mut self.batches {
+            Batches::FromFile(file) => file.send(sending, chosen, at_ns),
+            Batches::Fixed(_) | Batches::FromSource => SentRequests::nothing(at_ns),
         }
-        let mut buffer = sending.output_buffer();
-        let started = file.start_chosen(chosen, &mut sending, at_ns, &mut buffer);
-        let is_counted = !S::SENDS_TEXT && S::TRANSPORT == Transport::Stream;
-        *sending.buffers += u32::from(is_counted && started.is_ok());
-        sending.send(Payload::Owned(buffer), 1, started, at_ns)
     }
 
     /// The next request of the file for a client.
@@ -287,48 +277,6 @@ impl<S: Session> RequestWriter<S> {
             Batches::FromFile(file) => Some(file.choose(client)),
             Batches::Fixed(_) | Batches::FromSource => None,
         }
-    }
-
-    /// Calls `note` with the name of each request that was sent last.
-    #[inline]
-    pub(super) fn each_name_sent(&self, note: impl FnMut(u32)) {
-        if let Batches::FromFile(file) = &self.batches {
-            file.names_sent.iter().copied().for_each(note);
-        }
-    }
-
-    /// Sends `batches` of the prepared batches, at `at_ns` if given.
-    #[inline]
-    pub(super) fn send_fixed<L: EventLoop>(
-        &mut self,
-        mut sending: Sending<'_, L, S>,
-        batches: usize,
-        at_ns: Option<u64>,
-    ) -> SentRequests {
-        let at_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
-        let Batches::Fixed(fixed) = &self.batches else {
-            return SentRequests::nothing(at_ns);
-        };
-        let mut buffer = sending.output_buffer();
-        if !S::SENDS_TEXT {
-            let requests = std::iter::repeat_n(&fixed.prepared, batches).flatten();
-            return sending.send_each(requests, RequestLabel::default(), buffer, at_ns);
-        }
-        let range = 0..batches * fixed.batch_bytes;
-        let requests = Requests {
-            text: &fixed.text[range.clone()],
-            prepared: &fixed.prepared[..batches * fixed.batch_requests as usize],
-        };
-        let started = sending.start(requests, at_ns, &mut buffer);
-        let payload = if S::TRANSPARENT {
-            Payload::Shared {
-                bytes: fixed.shared,
-                range,
-            }
-        } else {
-            Payload::Owned(buffer)
-        };
-        sending.send(payload, requests.prepared.len(), started, at_ns)
     }
 
     /// Whether requests capture values of responses.
@@ -436,7 +384,65 @@ impl<S: Session> RequestWriter<S> {
     }
 }
 
+impl<P> FixedBatch<P> {
+    /// Sends this many batches.
+    #[inline]
+    fn send<L: EventLoop, S: Session<Prepared = P>>(
+        &self,
+        mut sending: Sending<'_, L, S>,
+        batches: usize,
+        at_ns: u64,
+    ) -> SentRequests {
+        let mut buffer = sending.output_buffer();
+        if !S::SENDS_TEXT {
+            let requests = std::iter::repeat_n(&self.prepared, batches).flatten();
+            return sending.send_each(requests, RequestLabel::default(), buffer, at_ns);
+        }
+        let range = 0..batches * self.batch_bytes;
+        let requests = Requests {
+            text: &self.text[range.clone()],
+            prepared: &self.prepared[..batches * self.batch_requests as usize],
+        };
+        let started = sending.start(requests, at_ns, &mut buffer);
+        let payload = if S::TRANSPARENT {
+            Payload::Shared {
+                bytes: self.shared,
+                range,
+            }
+        } else {
+            Payload::Owned(buffer)
+        };
+        sending.send(payload, requests.prepared.len(), started, at_ns)
+    }
+}
+
 impl<P> FileRequests<P> {
+    /// Sends this request.
+    #[inline]
+    fn send<L: EventLoop, S: Session<Prepared = P>>(
+        &mut self,
+        mut sending: Sending<'_, L, S>,
+        chosen: Chosen,
+        at_ns: u64,
+    ) -> SentRequests {
+        self.names_sent.clear();
+        if S::TRANSPARENT
+            && let Some(range) = self.file.set.fixed(chosen.request)
+        {
+            let payload = Payload::Shared {
+                bytes: self.shared,
+                range,
+            };
+            let started = self.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
+            return sending.send(payload, 1, started, at_ns);
+        }
+        let mut buffer = sending.output_buffer();
+        let started = self.start_chosen(chosen, &mut sending, at_ns, &mut buffer);
+        let is_counted = !S::SENDS_TEXT && S::TRANSPORT == Transport::Stream;
+        *sending.buffers += u32::from(is_counted && started.is_ok());
+        sending.send(Payload::Owned(buffer), 1, started, at_ns)
+    }
+
     /// Starts the exchange of a request that is prepared. `text` is empty where the caller sends
     /// it.
     #[inline]
@@ -478,9 +484,10 @@ impl<P> FileRequests<P> {
         &mut self,
         mut sending: Sending<'_, L, S>,
         requests: u32,
-        mut buffer: Vec<u8>,
         at_ns: u64,
     ) -> SentRequests {
+        self.names_sent.clear();
+        let mut buffer = sending.output_buffer();
         let mut sent = SentRequests::nothing(at_ns);
         for _ in 0..requests {
             match self.start_next(&mut sending, at_ns, &mut buffer) {
