@@ -3,6 +3,11 @@
 //! A worker runs in turns: it sends what is due, waits, and processes completions. It allocates
 //! nothing per request. While it runs, it shares nothing with other workers, except the schedule of
 //! a run at a fixed rate ([`crate::shared_schedule`]).
+//!
+//! It consists of three values: [`Network`] opens connections and moves bytes, [`RequestSender`]
+//! knows which request is sent when, and [`Accounting`] counts and times. A function that needs one
+//! of them is a function of it. If it also reads or changes another one, that one is an argument.
+//! What follows from an event for all three, such as a connection that fails, is in [`Worker`].
 
 mod accounting;
 mod answers;
@@ -41,10 +46,8 @@ mod writer;
 pub use settings::WorkerSettings;
 pub(crate) use watch::{ScriptTime, standstill_within};
 
-use self::connection_stages::ConnectionStages;
 use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::error_kinds;
-use crate::pacing::{Pacer, PacingWindow};
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::slow_spans::SlowSpans;
@@ -54,14 +57,12 @@ use connections::has_unstamped;
 use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
 use network::Network;
-use pool::ConnectSchedule;
 use protocol::Session;
 use read_late::ReadLate;
 use reporting::ProgressReporter;
 use results::{Attribution, ErrorKind, Recording, WorkerUsage};
 use sender::RequestSender;
 use slots::Slots;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use writer::{Batches, RequestWriter};
 
@@ -118,8 +119,7 @@ enum Phase {
     Drain,
 }
 
-/// One worker: the three parts of its work, and what joins them. The module's documentation explains
-/// it.
+/// One worker: its three parts, and what joins them. The module's documentation explains it.
 pub(crate) struct Worker<L, S: Session> {
     network: Network<L, S>,
     sender: RequestSender<S>,
@@ -240,46 +240,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(crate) fn begin(&mut self, times: RunTimes) {
         self.times = times;
         self.limit_ns = times.end_ns;
-        self.network.paced_since_ns = self.sender.is_paced().then_some(times.start_ns);
         let settings = &self.settings;
-        let window = PacingWindow {
-            origin_ns: times.start_ns,
-            measure_ns: times.measure_ns,
-            requests: settings.requests,
-        };
-        let part = settings.part();
-        let pacer = match self.sender.writer.recorded() {
-            Some(recorded) => {
-                let due_ns = Arc::clone(recorded.due_ns());
-                Some(Pacer::recorded(due_ns, part, window))
-            }
-            None => Pacer::new(&settings.plan.pacing, part, window),
-        };
-        if let Some((share, pacer)) = self.sender.share.as_ref().zip(pacer) {
-            share.begin(pacer);
-        }
-        let (number, total) = (settings.number(), settings.workers_total());
-        self.network.connect_schedule = settings
-            .plan
-            .load
-            .connect_rate_per_sec
-            .map(|rate| ConnectSchedule::new(rate, settings.lanes(), times.start_ns));
-        self.network.connection_stages = ConnectionStages::new(
-            &settings.plan.load.connection_stages,
-            (number, total),
-            times.measure_ns,
-        );
-        if self.network.connection_stages.is_some() {
-            self.network.opening.skip(self.settings.connections_total());
-        } else if !self.sender.is_paced() && self.network.connect_schedule.is_none() {
-            self.network.opening.hold(times.start_ns, times.end_ns);
-        }
+        self.network.begin(times, settings, self.sender.is_paced());
+        self.sender.begin(times, settings);
         let names = match &self.sender.writer.batches {
             Batches::FromFile(file) => file.names(),
             Batches::Fixed(_) | Batches::FromSource => &[],
         };
-        self.accounting
-            .begin(times, &self.settings, names, S::TRANSPORT);
+        self.accounting.begin(times, settings, names, S::TRANSPORT);
         let recorder = self.accounting.recorder();
         recorder.add_addresses(self.network.addresses.labels());
     }

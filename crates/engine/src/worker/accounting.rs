@@ -20,10 +20,10 @@ use results::{Attribution, ErrorKind};
 
 /// What a worker counts and times: responses, errors, and whose delay each time contains.
 ///
-/// It is a value of its own so that it can be told everything and changes nothing: its functions
-/// get the connections or the requests that they are about as arguments, and neither open a
-/// connection nor send a request. An optional measurement is a field that is `None` when it is off,
-/// here or in the [`Recorder`].
+/// It is a value of its own so that measuring cannot change the load: its functions get the
+/// connections that they are about as arguments and may note there whose delay a time contains, but
+/// they neither open a connection nor send a request. An optional measurement is a field that is
+/// `None` when it is off, here or in the [`Recorder`].
 pub(super) struct Accounting {
     /// The times of the run, once they are known.
     pub(super) times: RunTimes,

@@ -116,7 +116,7 @@ impl<L: EventLoop, S: Session> Network<L, S> {
 
     /// The kernel has connected the socket, which was read late by `late_ns`. Begins the session.
     fn begin_session(&mut self, key: u32, at_ns: u64, late_ns: u64) -> Result<(), SessionError> {
-        if self.has_hosts() {
+        if self.hosts > 1 {
             let (_, host) = self.slot_and_host(key);
             S::select_host(&mut self.shared, host);
         }

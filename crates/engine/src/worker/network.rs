@@ -7,6 +7,7 @@ use super::outage::Outage;
 use super::pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use super::queued_sends::QueuedSends;
 use crate::addresses::WorkerAddresses;
+use crate::control::RunTimes;
 use eventloop::{Completion, EventLoop, Payload, SocketEvent, SocketOptions};
 use protocol::{Event, Session, SessionError, Transport};
 
@@ -17,9 +18,9 @@ const SPARE_BUFFERS: usize = 1024;
 /// connections are opened and closed.
 ///
 /// It is a value of its own because most of what happens to a connection concerns neither the
-/// schedule nor the recording: a session answers a ping, a socket is opened, a timer is set. Such a
-/// function has only this value, so it cannot send a request or count anything. What it has found
-/// out is its result, and [`Worker`](super::Worker) passes that on.
+/// schedule nor the recording: a socket is opened, a session answers a ping, a timer is set. A
+/// function that does this can neither take a request nor count one. What it has found out is its
+/// result, which [`Worker`](super::Worker) passes on.
 pub(super) struct Network<L, S: Session> {
     pub(super) io: L,
     /// What all sessions share.
@@ -37,7 +38,7 @@ pub(super) struct Network<L, S: Session> {
     /// The options of all sockets.
     pub(super) options: SocketOptions,
     /// Number of hosts.
-    hosts: u32,
+    pub(super) hosts: u32,
     /// Number of the worker, and of all workers.
     pub(super) worker: (u32, u32),
     /// Time limit of a request, and of establishing a connection.
@@ -84,14 +85,25 @@ impl<L, S: Session> Network<L, S> {
             output: Vec::new(),
         }
     }
+
+    /// Prepares a run with these times.
+    pub(super) fn begin(&mut self, times: RunTimes, settings: &WorkerSettings, is_paced: bool) {
+        let load = &settings.plan.load;
+        self.paced_since_ns = is_paced.then_some(times.start_ns);
+        self.connect_schedule = load
+            .connect_rate_per_sec
+            .map(|rate| ConnectSchedule::new(rate, settings.lanes(), times.start_ns));
+        let stages = &load.connection_stages;
+        self.connection_stages = ConnectionStages::new(stages, self.worker, times.measure_ns);
+        if self.connection_stages.is_some() {
+            self.opening.skip(settings.connections_total());
+        } else if !is_paced && self.connect_schedule.is_none() {
+            self.opening.hold(times.start_ns, times.end_ns);
+        }
+    }
 }
 
 impl<L: EventLoop, S: Session> Network<L, S> {
-    /// Whether requests go to several hosts.
-    pub(super) fn has_hosts(&self) -> bool {
-        self.hosts > 1
-    }
-
     /// The slot and the host of a connection for requests.
     pub(super) fn slot_and_host(&self, key: u32) -> (u32, u32) {
         match self.hosts {

@@ -77,8 +77,7 @@ impl<L, S: Session> Network<L, S> {
         self.outage.closes_unserved = true;
     }
 
-    /// A connection is ready for requests, or has received a response. [`Worker::note_server`] calls
-    /// this.
+    /// [`Worker::note_server`] calls this.
     #[inline]
     pub(super) fn note_server(&mut self, key: u32, is_response: bool) {
         if is_response {

@@ -1,6 +1,7 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
 use super::breakdown::Ended;
+use super::network::Network;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
@@ -12,6 +13,27 @@ use results::ErrorKind;
 /// Below this, discarding costs as much as copying.
 const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 
+impl<L: EventLoop, S: Session> Network<L, S> {
+    /// Gives a session what has arrived.
+    #[inline]
+    fn receive(&mut self, key: u32) -> Result<(), SessionError> {
+        let connection = &mut self.pool[key];
+        let input = self.io.received();
+        let (shared, output, events) = (&mut self.shared, &mut self.output, &mut self.events);
+        let mut receive = |bytes: &[u8]| {
+            let session = &mut connection.session;
+            session.receive(shared, bytes, output, events)
+        };
+        match S::TRANSPORT {
+            Transport::Stream => receive(input),
+            Transport::Datagrams => {
+                let segment = self.io.received_segment().unwrap_or(input.len());
+                input.chunks(segment.max(1)).try_for_each(receive)
+            }
+        }
+    }
+}
+
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
         self.accounting
@@ -20,20 +42,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.accounting
                 .count_batch(key, self.network.io.received_drops());
         }
-        let connection = &mut self.network.pool[key];
-        let input = self.network.io.received();
-        let mut receive = |bytes: &[u8]| {
-            let (shared, output) = (&mut self.network.shared, &mut self.network.output);
-            let events = &mut self.network.events;
-            connection.session.receive(shared, bytes, output, events)
-        };
-        let received = match S::TRANSPORT {
-            Transport::Stream => receive(input),
-            Transport::Datagrams => {
-                let segment = self.network.io.received_segment().unwrap_or(input.len());
-                input.chunks(segment.max(1)).try_for_each(receive)
-            }
-        };
+        let received = self.network.receive(key);
         self.after_input(key, received, at_ns)
     }
 
@@ -276,11 +285,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_finished(
         &mut self,
         key: u32,
-        exchange: ExchangeId,
+        id: ExchangeId,
         response: Response,
         at_ns: u64,
     ) -> Result<(), StopReason> {
-        let id = exchange;
         let pool = &mut self.network.pool;
         let tokens = pool[key].exchanges.take_tokens(id);
         let trace = if self.sender.writes_text {
@@ -311,12 +319,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.note_served(key, at_ns);
         let service_ns = at_ns.saturating_sub(exchange.sent_ns);
-        if self.sender.response_poll.is_possible() {
-            self.sender.response_poll.note_response(service_ns);
-        }
-        if self.sender.refills_together() {
-            self.sender.refills.note_response(at_ns, service_ns);
-        }
+        self.sender.note_response(at_ns, service_ns);
         let late_ns = self.accounting.late_ns(&exchange, service_ns);
         let (pool, arrived_ns) = (&mut self.network.pool, at_ns.saturating_sub(late_ns));
         self.accounting

@@ -8,19 +8,22 @@ use super::slots::Slots;
 use super::stretch::Stretch;
 use super::traces::{Trace, Traces};
 use super::writer::RequestWriter;
+use crate::control::RunTimes;
 use crate::cookies::{CookieJar, CookieSite};
 use crate::exchanges::Exchange;
+use crate::pacing::{Pacer, PacingWindow};
 use crate::shared_schedule::{Claim, ScheduleShare};
 use eventloop::EventLoop;
 use protocol::{ExchangeId, Response, Session};
 use results::ErrorKind;
+use std::sync::Arc;
 
 /// What a worker sends: where its requests come from, when they are due, and how they are written.
 ///
-/// It is a value of its own because which request is next does not depend on what was measured, and
-/// must not: a load generator that sends according to its own measurements follows the server
-/// instead of the schedule. A function that sends gets the [`Network`](super::network::Network) as
-/// an argument and returns what it has sent, which [`Worker`](super::Worker) has counted.
+/// It is a value of its own because the next request follows from the source and the schedule, not
+/// from what was measured: a load generator that is led by its own measurements follows the server.
+/// What is sent gets its connection from the [`Network`](super::network::Network), and
+/// [`Worker`](super::Worker) has it counted.
 pub(super) struct RequestSender<S: Session> {
     pub(super) source: GuardedSource,
     pub(super) writer: RequestWriter<S>,
@@ -86,6 +89,26 @@ impl<S: Session> RequestSender<S> {
 }
 
 impl<S: Session> RequestSender<S> {
+    /// Prepares a run with these times.
+    pub(super) fn begin(&mut self, times: RunTimes, settings: &WorkerSettings) {
+        let window = PacingWindow {
+            origin_ns: times.start_ns,
+            measure_ns: times.measure_ns,
+            requests: settings.requests,
+        };
+        let part = settings.part();
+        let pacer = match self.writer.recorded() {
+            Some(recorded) => {
+                let due_ns = Arc::clone(recorded.due_ns());
+                Some(Pacer::recorded(due_ns, part, window))
+            }
+            None => Pacer::new(&settings.plan.pacing, part, window),
+        };
+        if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
+            share.begin(pacer);
+        }
+    }
+
     /// Whether the run has a fixed rate.
     #[inline]
     pub(super) fn is_paced(&self) -> bool {
@@ -123,6 +146,17 @@ impl<S: Session> RequestSender<S> {
             && let Some(poll_ns) = self.response_poll.poll_ns(io.sleep_error_ns())
         {
             io.poll_until(sent_ns.saturating_add(poll_ns));
+        }
+    }
+
+    /// A response that took `service_ns` was read at `at_ns`.
+    #[inline]
+    pub(super) fn note_response(&mut self, at_ns: u64, service_ns: u64) {
+        if self.response_poll.is_possible() {
+            self.response_poll.note_response(service_ns);
+        }
+        if self.refills_together() {
+            self.refills.note_response(at_ns, service_ns);
         }
     }
 
