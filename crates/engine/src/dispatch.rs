@@ -15,7 +15,7 @@ use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
 use protocol::h3::{self, H3};
 use protocol::proxy::{self, Proxied};
-use protocol::tls::{self, Spoken, Tls};
+use protocol::tls::{self, AlpnProtocol, Tls};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
@@ -134,14 +134,14 @@ impl WorkerTask {
         let stream = self.settings.stream_spec();
         match self.settings.plan.load.protocol {
             Protocol::Http1 => {
-                let mut shared = h1::Shared::new(limits, bodies).with_stream(stream);
+                let mut shared = h1::H1Context::new(limits, bodies).with_stream(stream);
                 if heads_only {
                     shared = shared.with_heads_only();
                 }
                 self.with_protocol::<L, H1>(io, shared, no_ring);
             }
             protocol @ (Protocol::Http2 | Protocol::Grpc) => {
-                let mut shared = h2::Shared::new(h2::ClientSettings {
+                let mut shared = h2::H2Context::new(h2::ClientSettings {
                     streams_max: self.settings.pipeline,
                     scheme: if self.tls.is_some() { "https" } else { "http" },
                     calls: protocol.is_grpc(),
@@ -182,7 +182,7 @@ impl WorkerTask {
         clippy::disallowed_methods,
         reason = "any moment will do as the base to which the loop's times are added"
     )]
-    fn quic(&mut self, settings: h3::ClientSettings) -> Result<h3::Shared, String> {
+    fn quic(&mut self, settings: h3::ClientSettings) -> Result<h3::H3Context, String> {
         let TlsClient {
             config,
             name,
@@ -190,7 +190,7 @@ impl WorkerTask {
         } = self.tls.take().ok_or("HTTP/3 needs TLS")?;
         // IDs of connections must differ from those of other runs with the same server.
         let seed = fastrand::u64(..);
-        let shared = h3::Shared::new(settings, &config, name, Instant::now(), seed);
+        let shared = h3::H3Context::new(settings, &config, name, Instant::now(), seed);
         let shared = shared.map_err(|error| error.to_string())?;
         Ok(shared.with_more_hosts(more_names))
     }
@@ -210,7 +210,7 @@ impl WorkerTask {
             // One type for all combinations. Each type is another copy of the worker, and a proxy
             // costs more than the branches.
             (Some(proxy), tls) => {
-                let proxied = proxy::Shared::new(proxy.route, within_tls(tls, alpn, shared));
+                let proxied = proxy::ProxyContext::new(proxy.route, within_tls(tls, alpn, shared));
                 let outer = within_tls(proxy.tls, Alpn::Http1, proxied).to_proxy();
                 self.with_session::<L, Tls<Proxied<Tls<S>>>>(io, outer, no_ring);
             }
@@ -276,18 +276,18 @@ impl WorkerTask {
 }
 
 /// What sessions within TLS share. Without settings there is no TLS.
-fn within_tls<T>(client: Option<TlsClient>, alpn: Alpn, inner: T) -> tls::Shared<T> {
+fn within_tls<T>(client: Option<TlsClient>, alpn: Alpn, inner: T) -> tls::TlsContext<T> {
     let Some(TlsClient {
         config,
         name,
         more_names,
     }) = client
     else {
-        return tls::Shared::without_tls(inner);
+        return tls::TlsContext::without_tls(inner);
     };
-    let spoken = Spoken {
+    let spoken = AlpnProtocol {
         name: alpn.name().as_bytes(),
         is_implied: Alpn::chosen(None) == Some(alpn),
     };
-    tls::Shared::new(config, name, spoken, inner).with_more_hosts(more_names)
+    tls::TlsContext::new(config, name, spoken, inner).with_more_hosts(more_names)
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use authority::Authority;
 use protocol::datagrams;
-use protocol::h3::{ALPN, ClientSettings, H3, Prepared, Shared};
+use protocol::h3::{ALPN, ClientSettings, H3, H3Context, Prepared};
 use protocol::request::split;
 use protocol::tls::{self, Options};
 use protocol::{Event, ExchangeId, Requests, Session, SessionError};
@@ -51,7 +51,7 @@ fn main() {
 }
 
 struct Bench {
-    shared: Shared,
+    shared: H3Context,
     session: H3,
     prepared: Prepared,
     server: Server,
@@ -84,7 +84,7 @@ impl Bench {
         };
         let name = tls::server_name("test.example").expect("it is one");
         let base = Instant::now();
-        let mut shared = Shared::new(settings, &tls, name, base, 1).expect("they are good");
+        let mut shared = H3Context::new(settings, &tls, name, base, 1).expect("they are good");
         let mut session = H3::new(&mut shared);
         let request = split(GET).next().expect("there is one");
         let prepared = H3::prepare(&mut shared, &request.expect("it is valid"));

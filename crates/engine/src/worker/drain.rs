@@ -95,7 +95,7 @@ mod tests {
     use eventloop::Address;
     use eventloop::sim::{Actions, Peer, Sim, SimOptions};
     use plan::Target;
-    use protocol::h1::{H1, Limits, Shared};
+    use protocol::h1::{H1, H1Context, Limits};
     use std::time::Duration;
 
     const S: u64 = 1_000_000_000;
@@ -115,7 +115,7 @@ mod tests {
         let address = Address::Tcp(([127, 0, 0, 1], 80).into());
         WorkerParts {
             io: Sim::new(SimOptions::default(), Silent),
-            shared: Shared::new(Limits::default(), false),
+            shared: H1Context::new(Limits::default(), false),
             settings: WorkerSettings {
                 plan,
                 addresses: AddressBook::new(vec![address], false),

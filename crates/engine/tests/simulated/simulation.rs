@@ -9,7 +9,7 @@ use engine::{
 use eventloop::sim::{DatagramCounts, Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing, RunPlan, Target};
-use protocol::h1::{H1, Limits, Shared};
+use protocol::h1::{H1, H1Context, Limits};
 use protocol::{Session, StreamSpec, h2, h3, tls};
 use results::snapshot::Snapshot;
 use results::{ErrorKind, Recording, Row, ThreadUsage};
@@ -224,7 +224,7 @@ impl Simulation {
         if !self.settings.plan.load.protocol.has_streams() {
             self.settings.plan.load.protocol = plan::Protocol::Http2;
         }
-        let shared = h2::Shared::new(h2::ClientSettings {
+        let shared = h2::H2Context::new(h2::ClientSettings {
             streams_max: streams,
             scheme: "http",
             calls: self.settings.plan.load.protocol == plan::Protocol::Grpc,
@@ -276,7 +276,7 @@ impl Simulation {
         let ended = self.simulate_together::<_, h3::H3>(io, threads, |settings| {
             let name = tls::server_name("simulated").expect("it is one");
             let seed = seed.wrapping_add(u64::from(settings.worker) << 32);
-            let shared = h3::Shared::new(client.clone(), &tls, name, base, seed);
+            let shared = h3::H3Context::new(client.clone(), &tls, name, base, seed);
             shared.expect("the settings are good")
         });
         check_consistency(&ended.recording, is_open, false);
@@ -363,13 +363,13 @@ fn part<P: Peer>(
     }
 }
 
-fn shared(settings: &WorkerSettings, source: &dyn RequestSource) -> Shared {
+fn shared(settings: &WorkerSettings, source: &dyn RequestSource) -> H1Context {
     let stream = settings.plan.events.as_ref().map(|events| StreamSpec {
         format: events.format,
         end_marker: events.end_marker().as_bytes().into(),
         dialect: events.dialect,
     });
-    let mut shared = Shared::new(Limits::default(), source.wants_responses());
+    let mut shared = H1Context::new(Limits::default(), source.wants_responses());
     if settings.plan.tracing.server_timing {
         shared = shared.with_heads_only();
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use origin::{Greeting, Http2Settings, Http3Settings, Identity, Options, Server, TlsSettings};
 use protocol::h3::error::{ErrorCode, TransportCode};
-use protocol::h3::{ALPN, ClientSettings, DATAGRAM_BYTES_MAX, H3, Shared};
+use protocol::h3::{ALPN, ClientSettings, DATAGRAM_BYTES_MAX, H3, H3Context};
 use protocol::request::split;
 use protocol::tls::{self, Options as TlsOptions};
 use protocol::{Captured, Event, ExchangeId, Requests, Session, SessionError, datagrams};
@@ -19,7 +19,7 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 
 struct Client {
     socket: UdpSocket,
-    shared: Shared,
+    shared: H3Context,
     session: H3,
     base: Instant,
     events: Vec<Event>,
@@ -55,7 +55,7 @@ impl Client {
         // Connections of one server must have different IDs.
         static SEEDS: AtomicU64 = AtomicU64::new(0);
         let seed = SEEDS.fetch_add(1, Ordering::Relaxed);
-        let mut shared = Shared::new(settings, &config, name, base, seed).unwrap();
+        let mut shared = H3Context::new(settings, &config, name, base, seed).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(tcp_address(server)).unwrap();
         let mut this = Self {
@@ -80,7 +80,7 @@ impl Client {
     /// Lets the session act, and sends what it has to send.
     fn call(
         &mut self,
-        act: impl FnOnce(&mut H3, &mut Shared, &mut Vec<u8>, &mut Vec<Event>) -> Called,
+        act: impl FnOnce(&mut H3, &mut H3Context, &mut Vec<u8>, &mut Vec<Event>) -> Called,
     ) {
         if self.error.is_some() {
             return;

@@ -10,7 +10,7 @@ const LINE_BYTES_MAX: u32 = 16 * 1024;
 
 /// The kind of the bytes just consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ChunkPart {
     /// Sizes, extensions, line ends: more input is needed.
     Framing,
     /// Content of the body.
@@ -56,13 +56,13 @@ impl Chunked {
     }
 
     /// Consumes bytes from the start of `input`, at least one if there is one. Returns their number
-    /// and kind. Must not be called again after [`Part::LastChunk`].
+    /// and kind. Must not be called again after [`ChunkPart::LastChunk`].
     ///
     /// # Errors
     /// [`SessionError::BadChunk`] if the framing is broken.
-    pub(crate) fn advance(&mut self, input: &[u8]) -> Result<(usize, Part), SessionError> {
+    pub(crate) fn advance(&mut self, input: &[u8]) -> Result<(usize, ChunkPart), SessionError> {
         if self.phase == Phase::Data {
-            return Ok((self.take_data(input), Part::Data));
+            return Ok((self.take_data(input), ChunkPart::Data));
         }
         let mut at = 0;
         while at < input.len() {
@@ -73,13 +73,13 @@ impl Chunked {
             let last_chunk = self.take_framing(input[at])?;
             at += 1;
             if last_chunk {
-                return Ok((at, Part::LastChunk));
+                return Ok((at, ChunkPart::LastChunk));
             }
             if self.phase == Phase::Data {
                 break;
             }
         }
-        Ok((at, Part::Framing))
+        Ok((at, ChunkPart::Framing))
     }
 
     /// Bytes left of the current chunk's content.
@@ -187,11 +187,11 @@ mod tests {
             let end = input.len().min(at + step);
             let (taken, part) = decoder.advance(&input[at..end])?;
             assert!(taken > 0, "no progress at {at}");
-            if part == Part::Data {
+            if part == ChunkPart::Data {
                 content.extend_from_slice(&input[at..at + taken]);
             }
             at += taken;
-            if part == Part::LastChunk {
+            if part == ChunkPart::LastChunk {
                 return Ok((content, Some(at)));
             }
         }

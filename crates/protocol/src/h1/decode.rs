@@ -2,7 +2,7 @@
 //! response is complete.
 
 use super::cache::HeadCache;
-use super::chunked::{Chunked, Part};
+use super::chunked::{ChunkPart, Chunked};
 use super::fields::Framing;
 use super::head::{self, Head};
 use super::head_end::HeadEnd;
@@ -37,7 +37,7 @@ impl Default for Limits {
 
 /// What all HTTP/1 sessions of a worker share.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct H1Context {
     /// Limits for every response.
     pub limits: Limits,
     /// Whether responses are captured as a whole ([`Response::captured`]).
@@ -49,7 +49,7 @@ pub struct Shared {
     redirect_location: Option<String>,
 }
 
-impl Shared {
+impl H1Context {
     /// The shared state of one worker's sessions.
     #[must_use]
     pub fn new(limits: Limits, capture: bool) -> Self {
@@ -100,7 +100,7 @@ const BLANKS_MAX: u8 = 8;
 #[derive(Debug)]
 pub struct H1 {
     outstanding: Outstanding,
-    state: State,
+    state: DecoderState,
     /// The beginning of a head or trailer section that did not arrive in one piece. Otherwise empty
     /// and without memory, so that idle connections cost nothing.
     partial: Vec<u8>,
@@ -120,7 +120,7 @@ pub struct H1 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DecoderState {
     /// Before or within a head.
     Head,
     /// Within a body, with this many bytes left; never 0.
@@ -134,16 +134,16 @@ enum State {
 }
 
 impl Session for H1 {
-    type Shared = Shared;
+    type Shared = H1Context;
     type Prepared = RequestKind;
 
     const SENDS_TEXT: bool = true;
     const TRANSPARENT: bool = true;
 
-    fn new(shared: &mut Shared) -> Self {
+    fn new(shared: &mut H1Context) -> Self {
         Self {
             outstanding: Outstanding::new(),
-            state: State::Head,
+            state: DecoderState::Head,
             partial: Vec::new(),
             bytes: 0,
             captured: None,
@@ -162,17 +162,21 @@ impl Session for H1 {
     }
 
     #[inline]
-    fn prepare(_shared: &mut Shared, request: &RequestText<'_>) -> RequestKind {
+    fn prepare(_shared: &mut H1Context, request: &RequestText<'_>) -> RequestKind {
         request.kind
     }
 
-    fn begin(&mut self, _shared: &mut Shared, _output: &mut Vec<u8>) -> Result<(), SessionError> {
+    fn begin(
+        &mut self,
+        _shared: &mut H1Context,
+        _output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         self.outstanding.clear();
         self.partial = Vec::new();
         self.bytes = 0;
         self.captured = None;
         self.await_response();
-        self.state = State::Head;
+        self.state = DecoderState::Head;
         Ok(())
     }
 
@@ -184,7 +188,7 @@ impl Session for H1 {
     #[inline]
     fn start(
         &mut self,
-        _shared: &mut Shared,
+        _shared: &mut H1Context,
         exchange: ExchangeId,
         requests: Requests<'_, RequestKind>,
         _output: &mut Vec<u8>,
@@ -198,7 +202,7 @@ impl Session for H1 {
     #[inline]
     fn receive(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H1Context,
         input: &[u8],
         _output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -206,7 +210,7 @@ impl Session for H1 {
         let mut rest = input;
         while !rest.is_empty() {
             let taken = match self.state {
-                State::Head => self.on_head_bytes(shared, rest, events)?,
+                DecoderState::Head => self.on_head_bytes(shared, rest, events)?,
                 _ => self.on_body_bytes(shared, rest, events).inspect_err(|_| {
                     // What arrived before the error is valid.
                     self.report_events(events);
@@ -227,12 +231,12 @@ impl Session for H1 {
     #[inline]
     fn skippable_bytes(&self) -> u64 {
         match self.state {
-            State::Head | State::Trailers | State::Over => 0,
+            DecoderState::Head | DecoderState::Trailers | DecoderState::Over => 0,
             // Captured bodies are kept as a whole, and streams are read.
             _ if self.captured.is_some() || self.reader.is_some() => 0,
-            State::Length(remaining) => remaining,
-            State::Chunked(decoder) => decoder.data_bytes(),
-            State::UntilClose => u64::MAX,
+            DecoderState::Length(remaining) => remaining,
+            DecoderState::Chunked(decoder) => decoder.data_bytes(),
+            DecoderState::UntilClose => u64::MAX,
         }
     }
 
@@ -243,18 +247,25 @@ impl Session for H1 {
         }
         self.bytes += bytes;
         match &mut self.state {
-            State::Length(remaining) if *remaining == bytes => self.finish(events),
-            State::Length(remaining) => *remaining -= bytes,
-            State::Chunked(decoder) => decoder.skip_data(bytes),
-            State::Head | State::Trailers | State::UntilClose | State::Over => {}
+            DecoderState::Length(remaining) if *remaining == bytes => self.finish(events),
+            DecoderState::Length(remaining) => *remaining -= bytes,
+            DecoderState::Chunked(decoder) => decoder.skip_data(bytes),
+            DecoderState::Head
+            | DecoderState::Trailers
+            | DecoderState::UntilClose
+            | DecoderState::Over => {}
         }
     }
 
-    fn end(&mut self, _shared: &mut Shared, events: &mut Vec<Event>) -> Result<(), SessionError> {
-        if self.state == State::UntilClose {
+    fn end(
+        &mut self,
+        _shared: &mut H1Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        if self.state == DecoderState::UntilClose {
             self.finish(events);
         }
-        self.state = State::Over;
+        self.state = DecoderState::Over;
         match self.outstanding.front() {
             None => Ok(()),
             Some(_) if self.has_begun => Err(SessionError::Truncated),
@@ -266,7 +277,7 @@ impl Session for H1 {
         self.bytes
     }
 
-    fn redirect_location(shared: &Shared) -> Option<&str> {
+    fn redirect_location(shared: &H1Context) -> Option<&str> {
         shared.redirect_location.as_deref()
     }
 }
@@ -277,7 +288,7 @@ impl H1 {
     #[inline]
     fn on_head_bytes(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H1Context,
         input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
@@ -296,7 +307,7 @@ impl H1 {
 
     fn on_unknown_head(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H1Context,
         kind: RequestKind,
         input: &[u8],
         events: &mut Vec<Event>,
@@ -364,11 +375,11 @@ impl H1 {
                 return Ok(usize::try_from(length).unwrap_or(body.len()));
             }
             Framing::Length(0) => self.finish(events),
-            Framing::Length(length) => self.state = State::Length(length),
-            Framing::Chunked => self.state = State::Chunked(Chunked::new()),
+            Framing::Length(length) => self.state = DecoderState::Length(length),
+            Framing::Chunked => self.state = DecoderState::Chunked(Chunked::new()),
             Framing::Open => {
                 self.reusable = false;
-                self.state = State::UntilClose;
+                self.state = DecoderState::UntilClose;
             }
         }
         Ok(0)
@@ -389,41 +400,41 @@ impl H1 {
 
     fn on_body_bytes(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H1Context,
         input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
         match self.state {
-            State::Length(remaining) => {
+            DecoderState::Length(remaining) => {
                 let taken = usize::try_from(remaining).map_or(input.len(), |n| n.min(input.len()));
                 self.take_content(shared, &input[..taken])?;
                 self.bytes += taken as u64;
                 match remaining - taken as u64 {
                     0 => self.finish(events),
-                    remaining => self.state = State::Length(remaining),
+                    remaining => self.state = DecoderState::Length(remaining),
                 }
                 Ok(taken)
             }
-            State::Chunked(decoder) => self.on_chunked_bytes(shared, decoder, input),
-            State::Trailers => self.on_trailer_bytes(shared, input, events),
-            State::UntilClose => {
+            DecoderState::Chunked(decoder) => self.on_chunked_bytes(shared, decoder, input),
+            DecoderState::Trailers => self.on_trailer_bytes(shared, input, events),
+            DecoderState::UntilClose => {
                 self.take_content(shared, input)?;
                 self.bytes += input.len() as u64;
                 Ok(input.len())
             }
-            State::Head | State::Over => self.on_idle_bytes(input),
+            DecoderState::Head | DecoderState::Over => self.on_idle_bytes(input),
         }
     }
 
     fn on_chunked_bytes(
         &mut self,
-        shared: &Shared,
+        shared: &H1Context,
         mut decoder: Chunked,
         input: &[u8],
     ) -> Result<usize, SessionError> {
         let (taken, part) = decoder.advance(input)?;
         self.bytes += taken as u64;
-        if part == Part::Data {
+        if part == ChunkPart::Data {
             self.take_content(shared, &input[..taken])?;
             if decoder.data_bytes() == 0
                 && let Some(reader) = &mut self.reader
@@ -431,18 +442,18 @@ impl H1 {
                 reader.end_chunk();
             }
         }
-        self.state = if part == Part::LastChunk {
+        self.state = if part == ChunkPart::LastChunk {
             self.section_end = HeadEnd::LineStart;
-            State::Trailers
+            DecoderState::Trailers
         } else {
-            State::Chunked(decoder)
+            DecoderState::Chunked(decoder)
         };
         Ok(taken)
     }
 
     fn on_trailer_bytes(
         &mut self,
-        shared: &Shared,
+        shared: &H1Context,
         input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
@@ -484,7 +495,7 @@ impl H1 {
     /// Consumes bytes of a header section up to its end. Returns the section when it is complete.
     fn take_section<'i>(
         &mut self,
-        shared: &Shared,
+        shared: &H1Context,
         input: &'i [u8],
     ) -> Result<(usize, Option<Section<'i>>), SessionError> {
         let had = self.partial.len();
@@ -498,7 +509,7 @@ impl H1 {
         }
         self.partial.extend_from_slice(&window[..taken]);
         // Twice the length of what is checked. Later pieces need no check.
-        if self.state == State::Head && had < 16 {
+        if self.state == DecoderState::Head && had < 16 {
             head::check_start(&self.partial)?;
         }
         if end.is_some() {
@@ -513,7 +524,7 @@ impl H1 {
         Ok((taken, None))
     }
 
-    fn take_content(&mut self, shared: &Shared, content: &[u8]) -> Result<(), SessionError> {
+    fn take_content(&mut self, shared: &H1Context, content: &[u8]) -> Result<(), SessionError> {
         if let Some(captured) = self.captured.as_mut().filter(|_| !shared.heads_only) {
             if captured.body.len() + content.len() > shared.limits.captured_body_bytes_max {
                 return Err(SessionError::BodyTooLargeToCapture);
@@ -565,9 +576,9 @@ impl H1 {
             events.push(Event::Finished(exchange, response));
         }
         self.state = if self.reusable {
-            State::Head
+            DecoderState::Head
         } else {
-            State::Over
+            DecoderState::Over
         };
         self.await_response();
     }
@@ -610,7 +621,7 @@ mod tests {
 
     #[test]
     fn an_idle_session_holds_no_memory_for_heads() {
-        let mut shared = Shared::default();
+        let mut shared = H1Context::default();
         let mut session = H1::new(&mut shared);
         let (mut output, mut events) = (Vec::new(), Vec::new());
         session.outstanding.push(ExchangeId(0), RequestKind::Plain);

@@ -8,4 +8,4 @@ mod head;
 mod head_end;
 mod outstanding;
 
-pub use decode::{H1, Limits, Shared};
+pub use decode::{H1, H1Context, Limits};

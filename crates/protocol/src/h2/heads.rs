@@ -33,7 +33,7 @@ pub(crate) const BLOCK_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Heads<H> {
     limits: Limits,
-    known: Known<H>,
+    known: BlockCache<H>,
     /// The fields of the block that is being decoded.
     fields: Fields,
 }
@@ -44,7 +44,7 @@ impl<H: Clone> Heads<H> {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            known: Known::new(ENTRIES_MAX),
+            known: BlockCache::new(ENTRIES_MAX),
             fields: Fields::default(),
         }
     }
@@ -55,7 +55,7 @@ impl<H: Clone> Heads<H> {
 pub struct HeadDecoder<H> {
     decoder: Decoder,
     /// Blocks with references, valid for the present state of the table.
-    referring: Known<H>,
+    referring: BlockCache<H>,
     /// Known blocks that have arrived since the table was last up to date, oldest first.
     missed: VecDeque<Missed>,
     /// The size of all entries that the missed blocks insert.
@@ -76,7 +76,7 @@ impl<H: Clone> HeadDecoder<H> {
     pub fn new(heads: &Heads<H>) -> Self {
         Self {
             decoder: Decoder::new(heads.limits),
-            referring: Known::new(REFERRING_MAX),
+            referring: BlockCache::new(REFERRING_MAX),
             missed: VecDeque::new(),
             missed_size: 0,
         }
@@ -177,7 +177,7 @@ impl<H: Clone> HeadDecoder<H> {
 
 /// A few blocks, most recently used first.
 #[derive(Debug)]
-pub(crate) struct Known<H> {
+pub(crate) struct BlockCache<H> {
     entries: Vec<Entry<H>>,
     entries_max: usize,
 }
@@ -191,7 +191,7 @@ pub(crate) struct Entry<H> {
     pub(crate) head: H,
 }
 
-impl<H> Known<H> {
+impl<H> BlockCache<H> {
     pub(crate) fn new(entries_max: usize) -> Self {
         Self {
             entries: Vec::new(),

@@ -21,7 +21,7 @@ pub mod writer;
 pub use prepared::Prepared;
 pub use request_head::RequestHead;
 pub use server::{Received, Server, ServerSettings};
-pub use session::{ClientSettings, H2, Shared};
+pub use session::{ClientSettings, H2, H2Context};
 
 /// The identifier of a stream, 31 bits. 0 is the connection (RFC 9113 section 5.1.1).
 pub type StreamId = u32;

@@ -24,7 +24,7 @@ pub(crate) const BLOCK_TOO_LARGE: Violation =
 pub struct Reader {
     frame_size_max: u32,
     block_bytes_max: usize,
-    state: State,
+    state: FrameReaderState,
     /// The beginning of a frame that is not complete.
     partial: Vec<u8>,
     /// The frame in `partial` was handed out.
@@ -35,7 +35,7 @@ pub struct Reader {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum FrameReaderState {
     /// Within or before a frame that is read as a whole.
     Whole,
     /// Within the payload of DATA, which is handed out in pieces.
@@ -103,7 +103,7 @@ impl Reader {
         Self {
             frame_size_max: Settings::INITIAL.max_frame_size,
             block_bytes_max,
-            state: State::Whole,
+            state: FrameReaderState::Whole,
             partial: Vec::new(),
             is_partial_done: false,
             block: Vec::new(),
@@ -154,7 +154,8 @@ impl Reader {
     /// nothing about the input: everything else, and every error, is left to [`Self::next`].
     #[inline(always)]
     pub fn next_simple<'i>(&self, input: &mut &'i [u8]) -> Option<SimpleFrame<'i>> {
-        let is_between_frames = matches!(self.state, State::Whole) && self.partial.is_empty();
+        let is_between_frames =
+            matches!(self.state, FrameReaderState::Whole) && self.partial.is_empty();
         if !is_between_frames || self.open.is_some() {
             return None;
         }
@@ -189,21 +190,21 @@ impl Reader {
         }
         loop {
             match self.state {
-                State::Whole => {
+                FrameReaderState::Whole => {
                     if let Some(step) = self.whole(input)? {
                         return Ok(step);
                     }
                 }
-                State::Data { .. } => return Ok(self.data(input)),
-                State::Ignored { bytes } => {
+                FrameReaderState::Data { .. } => return Ok(self.data(input)),
+                FrameReaderState::Ignored { bytes } => {
                     let ignored = take_up_to(input, bytes).len() as u32;
                     if ignored < bytes {
-                        self.state = State::Ignored {
+                        self.state = FrameReaderState::Ignored {
                             bytes: bytes - ignored,
                         };
                         return Ok(Step::End);
                     }
-                    self.state = State::Whole;
+                    self.state = FrameReaderState::Whole;
                 }
             }
         }
@@ -248,7 +249,7 @@ impl Reader {
         if is_ignored {
             self.partial.clear();
             self.is_partial_done = false;
-            self.state = State::Ignored {
+            self.state = FrameReaderState::Ignored {
                 bytes: header.length,
             };
             return checked.map(|()| Some(Step::Unknown));
@@ -293,7 +294,7 @@ impl Reader {
     /// Whether the last frame is complete. DATA may be passed on in pieces.
     #[inline]
     pub(crate) fn is_between_frames(&self) -> bool {
-        matches!(self.state, State::Whole)
+        matches!(self.state, FrameReaderState::Whole)
     }
 
     fn begin_data(&mut self, header: &Header, padding: Option<u8>) -> Result<(), Violation> {
@@ -302,7 +303,7 @@ impl Reader {
         let content = (header.length - length_byte)
             .checked_sub(padding)
             .ok_or_else(frame::padding_error)?;
-        self.state = State::Data {
+        self.state = FrameReaderState::Data {
             stream: header.stream,
             end_stream: header.has(flag::END_STREAM),
             content,
@@ -315,7 +316,7 @@ impl Reader {
     /// The next piece of DATA: all that there is of it in the input.
     #[inline]
     fn data<'i>(&mut self, input: &mut &'i [u8]) -> Step<'i> {
-        let State::Data {
+        let FrameReaderState::Data {
             stream,
             end_stream,
             content,
@@ -337,9 +338,9 @@ impl Reader {
         let padding = padding - skipped;
         let is_last = content + padding == 0;
         self.state = if is_last {
-            State::Whole
+            FrameReaderState::Whole
         } else {
-            State::Data {
+            FrameReaderState::Data {
                 stream,
                 end_stream,
                 content,

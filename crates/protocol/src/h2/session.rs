@@ -63,7 +63,7 @@ const STREAMS_RESERVED: u32 = 1 << 24;
 
 /// What all HTTP/2 sessions of a worker share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct H2Context {
     heads: Heads<Rc<Head>>,
     settings: ClientSettings,
     /// Captured responses have no body.
@@ -89,7 +89,7 @@ pub struct ClientSettings {
     pub captured_body_bytes_max: usize,
 }
 
-impl Shared {
+impl H2Context {
     /// The shared state of one worker's sessions. It is made in the worker's thread.
     #[must_use]
     pub fn new(settings: ClientSettings) -> Self {
@@ -214,24 +214,24 @@ struct ReceivedHead {
 }
 
 impl Session for H2 {
-    type Shared = Shared;
+    type Shared = H2Context;
     type Prepared = Prepared;
 
     const SENDS_TEXT: bool = false;
     const TRANSPARENT: bool = false;
 
-    fn new(shared: &mut Shared) -> Self {
+    fn new(shared: &mut H2Context) -> Self {
         Self {
             reader: Reader::new(Limits::default().list_bytes_max),
             connection: Connection::new(shared),
         }
     }
 
-    fn prepare(shared: &mut Shared, request: &RequestText<'_>) -> Prepared {
+    fn prepare(shared: &mut H2Context, request: &RequestText<'_>) -> Prepared {
         prepare(request, shared.settings.scheme, shared.settings.calls)
     }
 
-    fn begin(&mut self, shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
+    fn begin(&mut self, shared: &mut H2Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
         *self = Self::new(shared);
         self.connection.is_open = true;
         output.extend_from_slice(PREFACE);
@@ -260,7 +260,7 @@ impl Session for H2 {
 
     fn start(
         &mut self,
-        _shared: &mut Shared,
+        _shared: &mut H2Context,
         exchange: ExchangeId,
         requests: Requests<'_, Prepared>,
         output: &mut Vec<u8>,
@@ -273,7 +273,7 @@ impl Session for H2 {
 
     fn cancel(
         &mut self,
-        _shared: &mut Shared,
+        _shared: &mut H2Context,
         exchange: ExchangeId,
         output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
@@ -284,7 +284,11 @@ impl Session for H2 {
         Ok(stream.is_some())
     }
 
-    fn resume(&mut self, _shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
+    fn resume(
+        &mut self,
+        _shared: &mut H2Context,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         self.connection.idle.unsent_replies = 0;
         if self.connection.body_bytes < BODY_BYTES_MAX {
             self.connection.body_bytes = BODY_BYTES_MAX;
@@ -294,7 +298,7 @@ impl Session for H2 {
     }
 
     /// Streams are not reset: the server learns from GOAWAY that nobody reads its responses.
-    fn close(&mut self, _shared: &mut Shared, output: &mut Vec<u8>) {
+    fn close(&mut self, _shared: &mut H2Context, output: &mut Vec<u8>) {
         if std::mem::take(&mut self.connection.is_open) {
             writer::goaway(0, ErrorCode::NO_ERROR, b"", output);
         }
@@ -302,7 +306,7 @@ impl Session for H2 {
 
     fn receive(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H2Context,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -346,7 +350,11 @@ impl Session for H2 {
         }
     }
 
-    fn end(&mut self, _shared: &mut Shared, _events: &mut Vec<Event>) -> Result<(), SessionError> {
+    fn end(
+        &mut self,
+        _shared: &mut H2Context,
+        _events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
         let connection = &mut self.connection;
         connection.is_open = false;
         if !connection.is_ready {
@@ -374,18 +382,18 @@ impl Session for H2 {
         streams.map(|stream| stream.bytes).sum()
     }
 
-    fn redirect_location(shared: &Shared) -> Option<&str> {
+    fn redirect_location(shared: &H2Context) -> Option<&str> {
         shared.redirect_location.as_deref()
     }
 
-    fn streams_limit(shared: &Shared) -> Option<u32> {
+    fn streams_limit(shared: &H2Context) -> Option<u32> {
         let wanted = shared.settings.streams_max;
         shared.largest_limit.filter(|limit| *limit < wanted)
     }
 }
 
 impl Connection {
-    fn new(shared: &Shared) -> Self {
+    fn new(shared: &H2Context) -> Self {
         Self {
             decoder: HeadDecoder::new(&shared.heads),
             streams: Streams::new(shared.settings.streams_max),
@@ -493,7 +501,7 @@ impl Connection {
     #[inline]
     fn on_simple_frame(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H2Context,
         frame: SimpleFrame<'_>,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -527,7 +535,7 @@ impl Connection {
 
     fn on_frame(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H2Context,
         frame: Frame<'_>,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -579,7 +587,7 @@ impl Connection {
     #[inline]
     fn on_headers(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H2Context,
         received: &ReceivedHead,
         block: &[u8],
         output: &mut Vec<u8>,
@@ -596,7 +604,7 @@ impl Connection {
     #[inline]
     fn on_data(
         &mut self,
-        shared: &Shared,
+        shared: &H2Context,
         data: &Data<'_>,
         bytes: u64,
         output: &mut Vec<u8>,
@@ -652,7 +660,7 @@ impl Connection {
 
     fn on_head(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H2Context,
         received: &ReceivedHead,
         head: &Head,
         output: &mut Vec<u8>,
@@ -798,7 +806,7 @@ impl Connection {
 
     fn on_settings(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H2Context,
         entries: Entries<'_>,
         output: &mut Vec<u8>,
     ) -> Result<(), Violation> {
@@ -996,7 +1004,7 @@ mod tests {
 
     #[test]
     fn a_connection_without_further_numbers_of_streams_drains() {
-        let mut shared = Shared::new(ClientSettings {
+        let mut shared = H2Context::new(ClientSettings {
             streams_max: 1,
             scheme: "http",
             calls: false,

@@ -11,9 +11,9 @@ use quinn_proto::{
 };
 use rustls::quic::{ServerConnection, Version};
 
+use super::context::{ALPN, Clock};
 use super::grease::Grease;
 use super::server::Server;
-use super::shared::{ALPN, Clock};
 use super::transport::{Random, endpoint_config, server_transport_config};
 use crate::tls::TlsConfigError;
 

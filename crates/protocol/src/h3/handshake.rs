@@ -71,17 +71,17 @@ impl ClientConfig for Handshakes {
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = Arc::clone(&self.0).start_session(version, server_name, params)?;
         let seen = Messages::default();
-        Ok(Box::new(Watched { inner, seen }))
+        Ok(Box::new(ObservedSession { inner, seen }))
     }
 }
 
 /// A session of the library, and what was seen of the server's messages.
-struct Watched {
+struct ObservedSession {
     inner: Box<dyn Session>,
     seen: Messages,
 }
 
-impl Session for Watched {
+impl Session for ObservedSession {
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
         self.seen.pass(bytes);
         self.inner.read_handshake(bytes)

@@ -6,7 +6,7 @@
 use super::error::Violation;
 use super::qpack::{self, SectionLimits};
 use crate::Fields;
-use crate::h2::heads::{BLOCK_BYTES_MAX, ENTRIES_MAX, Known};
+use crate::h2::heads::{BLOCK_BYTES_MAX, BlockCache, ENTRIES_MAX};
 use crate::h2::hpack::Effect;
 
 /// The field sections that the connections of a worker have received, and what they mean. `H` is
@@ -14,7 +14,7 @@ use crate::h2::hpack::Effect;
 #[derive(Debug)]
 pub struct Heads<H> {
     limits: SectionLimits,
-    known: Known<H>,
+    known: BlockCache<H>,
     /// The fields of the section that is being decoded.
     fields: Fields,
 }
@@ -25,7 +25,7 @@ impl<H: Clone> Heads<H> {
     pub fn new(limits: SectionLimits) -> Self {
         Self {
             limits,
-            known: Known::new(ENTRIES_MAX),
+            known: BlockCache::new(ENTRIES_MAX),
             fields: Fields::default(),
         }
     }

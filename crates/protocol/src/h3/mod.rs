@@ -2,6 +2,8 @@
 //! (`docs/decisions/0029-quinn-proto.md`). The codec is for both ends of a connection; [`H3`] is
 //! the client's session, [`server`] has the server's.
 
+mod connection_error;
+mod context;
 mod control;
 mod endpoint;
 pub mod error;
@@ -9,22 +11,20 @@ pub mod frame;
 mod grease;
 mod handshake;
 pub mod heads;
-mod lost;
 mod peer_streams;
 mod prepared;
 pub mod qpack;
 mod response;
 pub mod server;
 mod session;
-mod shared;
 mod statistics;
 mod streams;
 mod transport;
 pub mod varint;
 
+pub use context::{ALPN, ClientSettings, H3Context};
 pub use endpoint::{Arrival, Endpoint, Greeting, Packet, ServerSettings};
 pub use prepared::Prepared;
 pub use session::H3;
-pub use shared::{ALPN, ClientSettings, Shared};
 pub use statistics::Statistics;
 pub use transport::DATAGRAM_BYTES_MAX;

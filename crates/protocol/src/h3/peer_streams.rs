@@ -10,7 +10,7 @@ use super::varint;
 
 /// What the control stream has told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ControlEvent {
     /// The peer's SETTINGS have arrived.
     Settings,
     /// Requests from this stream on are not processed (RFC 9114 section 5.2). Only a server says
@@ -77,7 +77,7 @@ impl PeerStreams {
         &mut self,
         quic: &mut Connection,
         idle: &mut Idle,
-        told: &mut Vec<Told>,
+        told: &mut Vec<ControlEvent>,
     ) -> Result<(), Violation> {
         while let Some(id) = quic.streams().accept(Dir::Uni) {
             idle.add(1)?;
@@ -96,7 +96,7 @@ impl PeerStreams {
         quic: &mut Connection,
         id: StreamId,
         idle: &mut Idle,
-        told: &mut Vec<Told>,
+        told: &mut Vec<ControlEvent>,
     ) -> Result<(), Violation> {
         let Some(at) = self.open.iter().position(|stream| stream.id == id) else {
             return Ok(());
@@ -136,7 +136,7 @@ impl PeerStreams {
         at: usize,
         input: &[u8],
         idle: &mut Idle,
-        told: &mut Vec<Told>,
+        told: &mut Vec<ControlEvent>,
     ) -> Result<Next, Violation> {
         let mut rest = input;
         let Some(stream) = self.open.get_mut(at) else {
@@ -222,11 +222,11 @@ fn on_control_frame(
     peer: Peer,
     frame: Frame<'_>,
     has_settings: bool,
-) -> Result<Option<Told>, Violation> {
+) -> Result<Option<ControlEvent>, Violation> {
     if let Frame::Settings(_) = frame {
         // Nothing in them matters: this end fills no table, and its heads are small.
         return if !has_settings {
-            Ok(Some(Told::Settings))
+            Ok(Some(ControlEvent::Settings))
         } else {
             Err(unexpected("a second SETTINGS frame"))
         };
@@ -243,7 +243,7 @@ fn on_control_frame(
             ErrorCode::ID_ERROR,
             "GOAWAY with a stream that is no request",
         )),
-        Frame::Goaway(id) => Ok(Some(Told::Goaway(id))),
+        Frame::Goaway(id) => Ok(Some(ControlEvent::Goaway(id))),
         Frame::CancelPush(_) => Err(Violation::new(
             ErrorCode::ID_ERROR,
             "CANCEL_PUSH, though no push was allowed",

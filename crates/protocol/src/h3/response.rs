@@ -3,9 +3,9 @@
 
 use std::rc::Rc;
 
+use super::context::H3Context;
 use super::error::{ErrorCode, Violation};
 use super::frame::Frame;
-use super::shared::Shared;
 use crate::h2::grpc;
 use crate::h2::head::{self, Head};
 use crate::{
@@ -109,7 +109,7 @@ impl Incoming {
     #[inline]
     pub(super) fn on_frame(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H3Context,
         frame: Frame<'_>,
         idle: &mut Idle,
     ) -> Result<(), Fault> {
@@ -142,7 +142,7 @@ impl Incoming {
     #[inline]
     fn on_content(
         &mut self,
-        shared: &Shared,
+        shared: &H3Context,
         content: &[u8],
         idle: &mut Idle,
     ) -> Result<(), Fault> {
@@ -170,7 +170,7 @@ impl Incoming {
         Ok(())
     }
 
-    fn on_head(&mut self, shared: &mut Shared, head: &Head) -> Result<(), Fault> {
+    fn on_head(&mut self, shared: &mut H3Context, head: &Head) -> Result<(), Fault> {
         if self.has_trailers {
             return Err(unexpected("HEADERS after the trailers"));
         }
@@ -228,7 +228,11 @@ impl Incoming {
     }
 
     /// The server has ended the stream. Reports the response.
-    pub(super) fn finish(&mut self, shared: &Shared, events: &mut Vec<Event>) -> Result<(), Fault> {
+    pub(super) fn finish(
+        &mut self,
+        shared: &H3Context,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Fault> {
         if !self.has_head {
             return Err(malformed("a stream that ends before the response"));
         }

@@ -7,16 +7,16 @@ use quinn_proto::{
     StreamId, WriteError,
 };
 
+use super::connection_error::error_of;
+use super::context::{ALPN, H3Context};
 use super::control::Control;
 use super::error::{ErrorCode, Violation};
 use super::frame;
 use super::handshake::{self, Agreed};
-use super::lost::error_of;
-use super::peer_streams::{Peer, PeerStreams, Told};
+use super::peer_streams::{ControlEvent, Peer, PeerStreams};
 use super::prepared::{Prepared, prepare};
 use super::qpack::SectionLimits;
 use super::response::{Fault, Idle};
-use super::shared::{ALPN, Shared};
 use super::statistics::Statistics;
 use super::streams::{Stream, Streams};
 use super::transport::{BATCH_DATAGRAMS_MAX, Link, is_retry, varint_of};
@@ -75,7 +75,7 @@ struct Http {
     /// Streams of which events may have arrived within the current call.
     streamed: Vec<StreamId>,
     /// News of the control stream. Empty between calls.
-    told: Vec<Told>,
+    told: Vec<ControlEvent>,
 }
 
 /// Requests that were started before the handshake was complete (0-RTT).
@@ -95,29 +95,29 @@ struct Early {
 }
 
 impl Session for H3 {
-    type Shared = Shared;
+    type Shared = H3Context;
     type Prepared = Prepared;
 
     const SENDS_TEXT: bool = false;
     const TRANSPARENT: bool = false;
     const TRANSPORT: Transport = Transport::Datagrams;
 
-    fn new(shared: &mut Shared) -> Self {
+    fn new(shared: &mut H3Context) -> Self {
         Self {
             link: None,
             http: Http::new(shared),
         }
     }
 
-    fn prepare(shared: &mut Shared, request: &RequestText<'_>) -> Prepared {
+    fn prepare(shared: &mut H3Context, request: &RequestText<'_>) -> Prepared {
         prepare(request, shared.settings.calls)
     }
 
-    fn at(shared: &mut Shared, now_ns: u64) {
+    fn at(shared: &mut H3Context, now_ns: u64) {
         shared.clock.now_ns = shared.clock.now_ns.max(now_ns);
     }
 
-    fn begin(&mut self, shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
+    fn begin(&mut self, shared: &mut H3Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
         self.http = Http::new(shared);
         self.http.begun_ns = shared.clock.now_ns;
         let name = &shared.server_names[shared.host];
@@ -128,7 +128,7 @@ impl Session for H3 {
         self.flush(shared, output)
     }
 
-    fn select_host(shared: &mut Shared, host: u32) {
+    fn select_host(shared: &mut H3Context, host: u32) {
         shared.host = (host as usize).min(shared.server_names.len() - 1);
     }
 
@@ -143,7 +143,7 @@ impl Session for H3 {
 
     fn start(
         &mut self,
-        _shared: &mut Shared,
+        _shared: &mut H3Context,
         exchange: ExchangeId,
         requests: Requests<'_, Prepared>,
         _output: &mut Vec<u8>,
@@ -169,7 +169,7 @@ impl Session for H3 {
 
     fn cancel(
         &mut self,
-        _shared: &mut Shared,
+        _shared: &mut H3Context,
         exchange: ExchangeId,
         _output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
@@ -184,7 +184,7 @@ impl Session for H3 {
         Ok(stream.is_some())
     }
 
-    fn flush(&mut self, shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
+    fn flush(&mut self, shared: &mut H3Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
@@ -214,7 +214,7 @@ impl Session for H3 {
 
     fn handle_timeout(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H3Context,
         now_ns: u64,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -233,13 +233,13 @@ impl Session for H3 {
 
     /// Requests in flight are not cancelled one by one: the server learns from the end of the
     /// connection that nobody reads its responses.
-    fn close(&mut self, shared: &mut Shared, output: &mut Vec<u8>) {
+    fn close(&mut self, shared: &mut H3Context, output: &mut Vec<u8>) {
         self.shut(shared, ErrorCode::NO_ERROR, b"", output);
     }
 
     fn receive(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H3Context,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -253,7 +253,11 @@ impl Session for H3 {
         self.process(shared, output, events)
     }
 
-    fn end(&mut self, _shared: &mut Shared, _events: &mut Vec<Event>) -> Result<(), SessionError> {
+    fn end(
+        &mut self,
+        _shared: &mut H3Context,
+        _events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
         let http = &self.http;
         match http.streams.partial_bytes() > 0 {
             _ if !http.is_ready => Err(SessionError::ClosedEarly),
@@ -278,7 +282,7 @@ impl Session for H3 {
         self.http.streams.partial_bytes()
     }
 
-    fn redirect_location(shared: &Shared) -> Option<&str> {
+    fn redirect_location(shared: &H3Context) -> Option<&str> {
         shared.redirect_location.as_deref()
     }
 
@@ -293,7 +297,7 @@ impl Session for H3 {
         })
     }
 
-    fn streams_limit(shared: &Shared) -> Option<u32> {
+    fn streams_limit(shared: &H3Context) -> Option<u32> {
         let wanted = shared.settings.streams_max;
         shared.largest_limit.filter(|limit| *limit < wanted)
     }
@@ -309,7 +313,7 @@ impl H3 {
     /// Handles what QUIC has to tell.
     fn process(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H3Context,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
@@ -359,7 +363,7 @@ impl H3 {
     /// 9000 section 10.2) is left out: the owner closes the socket.
     fn shut(
         &mut self,
-        shared: &mut Shared,
+        shared: &mut H3Context,
         code: ErrorCode,
         reason: &'static [u8],
         output: &mut Vec<u8>,
@@ -385,7 +389,7 @@ impl Early {
 }
 
 impl Http {
-    fn new(shared: &Shared) -> Self {
+    fn new(shared: &H3Context) -> Self {
         let limits = SectionLimits::default();
         Self {
             streams: Streams::new(limits.list_bytes_max),
@@ -418,7 +422,7 @@ impl Http {
     fn on_connected(
         &mut self,
         quic: &mut Quic,
-        shared: &Shared,
+        shared: &H3Context,
         events: &mut Vec<Event>,
     ) -> Result<(), (Violation, Option<SessionError>)> {
         let Some(agreed) = Agreed::of(quic).filter(|it| it.protocol.as_deref() == Some(ALPN))
@@ -443,7 +447,7 @@ impl Http {
     fn on_stream_event(
         &mut self,
         quic: &mut Quic,
-        shared: &mut Shared,
+        shared: &mut H3Context,
         event: StreamEvent,
         events: &mut Vec<Event>,
     ) -> Result<(), Violation> {
@@ -532,7 +536,7 @@ impl Http {
     }
 
     /// Opens as many streams as requests may be in flight.
-    fn open_streams(&mut self, quic: &mut Quic, shared: &mut Shared) {
+    fn open_streams(&mut self, quic: &mut Quic, shared: &mut H3Context) {
         if !(self.is_ready || self.early.is_open) || self.is_draining {
             return;
         }
@@ -559,7 +563,7 @@ impl Http {
     fn read_response(
         &mut self,
         quic: &mut Quic,
-        shared: &mut Shared,
+        shared: &mut H3Context,
         id: StreamId,
         events: &mut Vec<Event>,
     ) -> Result<(), Violation> {
@@ -631,7 +635,7 @@ impl Http {
     fn on_told(&mut self, quic: &mut Quic, events: &mut Vec<Event>) -> Result<(), Violation> {
         let mut told = std::mem::take(&mut self.told);
         for news in told.drain(..) {
-            if let Told::Goaway(first) = news {
+            if let ControlEvent::Goaway(first) = news {
                 self.on_goaway(quic, first, events)?;
             }
         }
@@ -736,7 +740,7 @@ impl Http {
 #[inline]
 fn receive(
     stream: &mut Stream,
-    shared: &mut Shared,
+    shared: &mut H3Context,
     bytes: &[u8],
     idle: &mut Idle,
 ) -> Result<(), Fault> {

@@ -11,9 +11,9 @@ use quinn_proto::{
     EndpointConfig, TransportConfig, VarInt,
 };
 
+use super::context::ClientSettings;
 use super::error::ErrorCode;
 use super::handshake::Handshakes;
-use super::shared::ClientSettings;
 use crate::SessionError;
 use crate::tls::{ServerName, TlsConfigError};
 

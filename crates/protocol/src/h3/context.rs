@@ -16,7 +16,7 @@ pub const ALPN: &[u8] = b"h3";
 
 /// What all HTTP/3 sessions of a worker share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct H3Context {
     pub(super) heads: Heads<Rc<Head>>,
     pub(super) settings: ClientSettings,
     /// Captured responses have no body.
@@ -73,7 +73,7 @@ impl Clock {
     }
 }
 
-impl Shared {
+impl H3Context {
     /// The shared state of one worker's sessions. It is made in the worker's thread. `tls` offers
     /// [`ALPN`] only; workers that have the same one share its session tickets. `base` is the
     /// moment from which [`crate::Session::at`] counts.
