@@ -4,7 +4,7 @@
 mod naive;
 
 use naive::{Ending, NaiveResponse};
-use protocol::h1::{H1, Limits, Shared};
+use protocol::h1::{H1, H1Context, Limits};
 use protocol::{Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError};
 
 /// Panics if the two disagree, or if the session decodes the input differently once it has cached
@@ -32,8 +32,8 @@ pub fn check(kinds: &[RequestKind], input: &[u8], cuts: &[u8]) {
     }
 }
 
-fn shared(capture: bool) -> Shared {
-    Shared::new(Limits::default(), capture)
+fn shared(capture: bool) -> H1Context {
+    H1Context::new(Limits::default(), capture)
 }
 
 /// `input` cut where the bytes of `cuts` say, as fractions of its length.
@@ -43,7 +43,7 @@ fn pieces<'i>(input: &'i [u8], cuts: &[u8]) -> Vec<&'i [u8]> {
 }
 
 fn converse(
-    shared: &mut Shared,
+    shared: &mut H1Context,
     kinds: &[RequestKind],
     pieces: &[&[u8]],
 ) -> (Vec<Response>, Option<SessionError>) {

@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use protocol::h2::error::ErrorCode;
 use protocol::h2::frame::Frame;
 use protocol::h2::reader::Reader;
-use protocol::h2::{ClientSettings, H2, PREFACE, Shared, writer};
+use protocol::h2::{ClientSettings, H2, H2Context, PREFACE, writer};
 use protocol::request::split;
 use protocol::{Event, ExchangeId, Requests, Session, SessionError};
 
@@ -101,7 +101,7 @@ struct Seen {
 }
 
 fn run(options: u8, steps: &[Step<'_>], piece_bytes: usize) -> Seen {
-    let mut shared = Shared::new(ClientSettings {
+    let mut shared = H2Context::new(ClientSettings {
         streams_max: STREAMS_MAX,
         scheme: "http",
         capture: options & 1 != 0,
@@ -147,7 +147,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(shared: &mut Shared) -> Self {
+    fn new(shared: &mut H2Context) -> Self {
         let mut session = H2::new(shared);
         let mut output = Vec::new();
         session.begin(shared, &mut output).expect("it begins");
@@ -167,7 +167,7 @@ impl Client {
         this
     }
 
-    fn start(&mut self, shared: &mut Shared, number: u8) {
+    fn start(&mut self, shared: &mut H2Context, number: u8) {
         if self.session.capacity() == 0 {
             return;
         }
@@ -192,7 +192,7 @@ impl Client {
         self.check(0);
     }
 
-    fn cancel(&mut self, shared: &mut Shared, number: u8) {
+    fn cancel(&mut self, shared: &mut H2Context, number: u8) {
         let Some(exchange) = self
             .in_flight
             .iter()
@@ -207,14 +207,14 @@ impl Client {
         self.check(0);
     }
 
-    fn resume(&mut self, shared: &mut Shared) {
+    fn resume(&mut self, shared: &mut H2Context) {
         self.session
             .resume(shared, &mut self.output)
             .expect("it can send");
         self.check(0);
     }
 
-    fn receive(&mut self, shared: &mut Shared, piece: &[u8]) {
+    fn receive(&mut self, shared: &mut H2Context, piece: &[u8]) {
         if self.seen.error.is_some() {
             return;
         }
@@ -227,7 +227,7 @@ impl Client {
         self.check(piece.len());
     }
 
-    fn end(&mut self, shared: &mut Shared) {
+    fn end(&mut self, shared: &mut H2Context) {
         if self.seen.error.is_none() {
             let mut events = Vec::new();
             self.seen.error = self.session.end(shared, &mut events).err();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
 use protocol::h3::frame;
-use protocol::h3::{ClientSettings, H3, Shared};
+use protocol::h3::{ClientSettings, H3, H3Context};
 use protocol::request::split;
 use protocol::{Event, ExchangeId, Requests, Session, SessionError, datagrams, tls};
 use quinn_proto::{Dir, Side, StreamId, VarInt};
@@ -151,7 +151,7 @@ fn run(options: u8, steps: &[Step<'_>], piece_bytes: usize) -> Seen {
 /// A session with its owner, and the server.
 struct Client {
     session: H3,
-    shared: Shared,
+    shared: H3Context,
     server: End,
     seen: Seen,
     in_flight: BTreeSet<u32>,
@@ -176,7 +176,7 @@ impl Client {
         };
         let base = Instant::now();
         let name = tls::server_name("localhost").expect("it is one");
-        let shared = Shared::new(settings, &CLIENT_TLS, name, base, 1);
+        let shared = H3Context::new(settings, &CLIENT_TLS, name, base, 1);
         let mut shared = shared.expect("the settings are good");
         let mut this = Self {
             session: H3::new(&mut shared),
@@ -309,7 +309,7 @@ impl Client {
     /// Calls the session, and sends what it has to send. Returns whether it has succeeded.
     fn call(
         &mut self,
-        call: impl FnOnce(&mut H3, &mut Shared, &mut Vec<u8>, &mut Vec<Event>) -> Called,
+        call: impl FnOnce(&mut H3, &mut H3Context, &mut Vec<u8>, &mut Vec<Event>) -> Called,
     ) -> bool {
         if self.seen.error.is_some() {
             return false;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use engine::source::{Address, Captured, Fields, RequestSource};
 use libfuzzer_sys::fuzz_target;
-use protocol::h1::{H1, Limits, Shared};
+use protocol::h1::{H1, H1Context, Limits};
 use protocol::request::scan;
 use protocol::{Event, ExchangeId, RequestKind, Requests, Session};
 use script::{Network, Script, Settings};
@@ -201,7 +201,7 @@ fn formatted(text: &[u8], batch: &[u8]) {
 
 /// The session expects one response for each request that was found.
 fn answered(kinds: &[RequestKind]) {
-    let mut shared = Shared::new(Limits::default(), false);
+    let mut shared = H1Context::new(Limits::default(), false);
     let mut session = H1::new(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     session

@@ -56,12 +56,12 @@ pub struct EventSplitter {
     /// Events found since the last [`Self::take_found`].
     found: u32,
     total: SplitTotal,
-    line: Line,
+    line: LinePosition,
     /// Bytes of the end marker that the current value (SSE), line or chunk has so far; `None` if it
     /// differs.
     matched: Option<usize>,
     /// SSE: the data of the current event so far.
-    data: Data,
+    data: LineData,
     /// SSE: the last byte was a CR, which an LF would belong to.
     after_cr: bool,
     /// gRPC: the prefix of the current message, the number of its bytes so far, and that of the
@@ -75,7 +75,7 @@ pub struct EventSplitter {
 
 /// Where in a line the next byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum LinePosition {
     /// At the start of the line.
     Start,
     /// SSE: after this many bytes of the name `data`, at least 1.
@@ -89,7 +89,7 @@ enum Line {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Data {
+enum LineData {
     /// No line with data: the event is not dispatched.
     None,
     /// One line, equal to the end marker.
@@ -109,9 +109,9 @@ impl EventSplitter {
             is_active: false,
             found: 0,
             total: SplitTotal::default(),
-            line: Line::Start,
+            line: LinePosition::Start,
             matched: Some(0),
-            data: Data::None,
+            data: LineData::None,
             after_cr: false,
             prefix: [0; PREFIX_BYTES],
             prefix_bytes: 0,
@@ -126,7 +126,7 @@ impl EventSplitter {
         self.found = 0;
         self.total = SplitTotal::default();
         self.end_line();
-        self.data = Data::None;
+        self.data = LineData::None;
         self.after_cr = false;
         self.prefix_bytes = 0;
         self.bom = Some(0);
@@ -189,7 +189,7 @@ impl EventSplitter {
         match self.spec.format {
             EventsFormat::Sse | EventsFormat::Llm => {
                 self.end_sse_line(sink);
-                if self.data == Data::Marker {
+                if self.data == LineData::Marker {
                     self.end_marker(sink);
                 }
             }
@@ -254,17 +254,17 @@ impl EventSplitter {
                 continue;
             }
             rest = match self.line {
-                Line::Start | Line::Name(_) => {
+                LinePosition::Start | LinePosition::Name(_) => {
                     self.name_byte(byte);
                     after
                 }
-                Line::Colon => {
-                    self.line = Line::Value;
+                LinePosition::Colon => {
+                    self.line = LinePosition::Value;
                     if byte == b' ' { after } else { rest }
                 }
-                Line::Value | Line::Other => {
+                LinePosition::Value | LinePosition::Other => {
                     let (line, next) = rest.split_at(line_bytes(rest));
-                    if self.line == Line::Value {
+                    if self.line == LinePosition::Value {
                         self.value(line, sink);
                     }
                     next
@@ -282,7 +282,7 @@ impl EventSplitter {
             return true;
         }
         if seen > 0 {
-            self.line = Line::Other;
+            self.line = LinePosition::Other;
         }
         self.bom = None;
         false
@@ -290,36 +290,39 @@ impl EventSplitter {
 
     fn name_byte(&mut self, byte: u8) {
         let seen = match self.line {
-            Line::Name(seen) => seen,
+            LinePosition::Name(seen) => seen,
             _ => 0,
         };
         self.line = match DATA.get(usize::from(seen)) {
-            Some(expected) if *expected == byte => Line::Name(seen + 1),
-            None if byte == b':' => Line::Colon,
-            _ => Line::Other,
+            Some(expected) if *expected == byte => LinePosition::Name(seen + 1),
+            None if byte == b':' => LinePosition::Colon,
+            _ => LinePosition::Other,
         };
     }
 
     /// An empty line dispatches the event.
     fn end_sse_line_or_event(&mut self, sink: &mut impl EventSink) {
-        if self.line != Line::Start {
+        if self.line != LinePosition::Start {
             self.end_sse_line(sink);
             return;
         }
-        match std::mem::replace(&mut self.data, Data::None) {
-            Data::None => {}
-            Data::Marker => self.end_marker(sink),
-            Data::Text => self.end_event(sink),
+        match std::mem::replace(&mut self.data, LineData::None) {
+            LineData::None => {}
+            LineData::Marker => self.end_marker(sink),
+            LineData::Text => self.end_event(sink),
         }
     }
 
     fn end_sse_line(&mut self, sink: &mut impl EventSink) {
-        let is_data = matches!(self.line, Line::Name(4) | Line::Colon | Line::Value);
+        let is_data = matches!(
+            self.line,
+            LinePosition::Name(4) | LinePosition::Colon | LinePosition::Value
+        );
         if is_data {
             sink.data(b"\n");
             self.data = match self.data {
-                Data::None if self.is_marker() => Data::Marker,
-                _ => Data::Text,
+                LineData::None if self.is_marker() => LineData::Marker,
+                _ => LineData::Text,
             };
         }
         self.end_line();
@@ -331,7 +334,7 @@ impl EventSplitter {
             return;
         }
         sink.data(part);
-        self.line = Line::Value;
+        self.line = LinePosition::Value;
         self.matched = self.matched.and_then(|matched| {
             let expected = &self.spec.end_marker[matched..];
             expected.starts_with(part).then_some(matched + part.len())
@@ -340,7 +343,7 @@ impl EventSplitter {
 
     /// A line or a chunk is complete. An empty one is no event.
     fn end_value_event(&mut self, sink: &mut impl EventSink) {
-        if self.line == Line::Start {
+        if self.line == LinePosition::Start {
             return;
         }
         if self.is_marker() {
@@ -357,7 +360,7 @@ impl EventSplitter {
     }
 
     fn end_line(&mut self) {
-        self.line = Line::Start;
+        self.line = LinePosition::Start;
         self.matched = Some(0);
     }
 

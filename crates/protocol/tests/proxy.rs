@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use protocol::h1::{self, H1, Limits};
 use protocol::proxy::{
-    Connect, Destination, Forward, Login, Proxied, ProxyFault, Route, Shared, Socks, Tunnel,
+    Connect, Destination, Forward, Login, Proxied, ProxyContext, ProxyFault, Route, Socks, Tunnel,
 };
 use protocol::{Event, ExchangeId, RequestKind, Requests, Session, SessionError};
 
@@ -37,7 +37,7 @@ fn login() -> Login {
 
 /// One slot, and what has come out of it.
 struct Client {
-    shared: Shared<h1::Shared>,
+    shared: ProxyContext<h1::H1Context>,
     session: Proxied<H1>,
     output: Vec<u8>,
     events: Vec<Event>,
@@ -45,8 +45,8 @@ struct Client {
 
 impl Client {
     fn new(route: Route) -> Self {
-        let inner = h1::Shared::new(Limits::default(), false);
-        let mut shared = Shared::new(Arc::new(route), inner);
+        let inner = h1::H1Context::new(Limits::default(), false);
+        let mut shared = ProxyContext::new(Arc::new(route), inner);
         let session = Proxied::new(&mut shared);
         let mut client = Self {
             shared,

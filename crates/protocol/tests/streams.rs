@@ -3,7 +3,7 @@
 use plan::EventsFormat;
 use protocol::h1::{self, H1, Limits};
 use protocol::h2::hpack::encode::{Literal, field};
-use protocol::h2::{ClientSettings, H2, Shared, writer};
+use protocol::h2::{ClientSettings, H2, H2Context, writer};
 use protocol::llm::{Dialect, FinishReason, Usage};
 use protocol::request::split;
 use protocol::{Event, ExchangeId, Found, RequestKind, Requests, Session, StreamSpec, StreamTotal};
@@ -56,7 +56,7 @@ fn cuts(input: &[u8]) -> Vec<Vec<&[u8]>> {
 }
 
 /// A connection that has sent a request.
-fn requested(shared: &mut h1::Shared) -> H1 {
+fn requested(shared: &mut h1::H1Context) -> H1 {
     let mut session = H1::new(shared);
     let mut output = Vec::new();
     session.begin(shared, &mut output).expect("it begins");
@@ -72,7 +72,7 @@ fn requested(shared: &mut h1::Shared) -> H1 {
 
 /// A connection that gets a response in these pieces, and then the close.
 fn over_http1(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
-    let mut shared = h1::Shared::new(Limits::default(), false).with_stream(stream.clone());
+    let mut shared = h1::H1Context::new(Limits::default(), false).with_stream(stream.clone());
     let mut session = requested(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     for piece in pieces {
@@ -151,7 +151,7 @@ fn events_over_http1_are_the_same_wherever_a_response_is_cut() {
 #[test]
 fn events_before_a_broken_chunk_are_reported() {
     let mut shared =
-        h1::Shared::new(Limits::default(), false).with_stream(spec(EventsFormat::Lines, ""));
+        h1::H1Context::new(Limits::default(), false).with_stream(spec(EventsFormat::Lines, ""));
     let mut session = requested(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\na\nb\n\r\nXX\r\n";
@@ -172,7 +172,7 @@ fn over_http2(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
         capture: false,
         captured_body_bytes_max: 0,
     };
-    let mut shared = Shared::new(settings).with_stream(stream.clone());
+    let mut shared = H2Context::new(settings).with_stream(stream.clone());
     let mut session = H2::new(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     session.begin(&mut shared, &mut output).expect("it begins");
@@ -309,7 +309,7 @@ fn what_a_stream_said_is_not_taken_for_what_the_next_one_says() {
         )
     };
     let spec = spec(EventsFormat::Llm, "[DONE]");
-    let mut shared = h1::Shared::new(Limits::default(), false).with_stream(spec);
+    let mut shared = h1::H1Context::new(Limits::default(), false).with_stream(spec);
     let mut session = H1::new(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     session.begin(&mut shared, &mut output).expect("it begins");

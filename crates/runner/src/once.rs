@@ -13,7 +13,9 @@ use protocol::h2::{self, H2};
 use protocol::h3::{self, H3};
 use protocol::proxy::Route;
 use protocol::request::{RequestText, split};
-use protocol::tls::{self, Certificate, Details, SeenCertificate, Spoken, Tls, TlsConfigError};
+use protocol::tls::{
+    self, AlpnProtocol, Certificate, Details, SeenCertificate, Tls, TlsConfigError,
+};
 use protocol::{Captured, Event, ExchangeId, Failure, Requests, Response, Session, SessionError};
 use requests::Renderer;
 use results::exchange::{
@@ -311,11 +313,11 @@ fn with_protocol(
     let limits = h1::Limits::default();
     match plan.load.protocol {
         Protocol::Http1 => {
-            let shared = h1::Shared::new(limits, true);
+            let shared = h1::H1Context::new(limits, true);
             with_session::<H1>(plan, tls, shared, line, text, exchange)
         }
         protocol @ (Protocol::Http2 | Protocol::Grpc) => {
-            let shared = h2::Shared::new(h2::ClientSettings {
+            let shared = h2::H2Context::new(h2::ClientSettings {
                 streams_max: 1,
                 scheme: plan.target.scheme.name(),
                 calls: protocol.is_grpc(),
@@ -345,7 +347,7 @@ fn over_quic(
     client: TlsClient,
     limits: h1::Limits,
     calls: bool,
-) -> Result<h3::Shared, TlsConfigError> {
+) -> Result<h3::H3Context, TlsConfigError> {
     let settings = h3::ClientSettings {
         streams_max: 1,
         idle_timeout_ms: 0,
@@ -358,7 +360,7 @@ fn over_quic(
     // IDs of connections must differ from those of other exchanges with the same server.
     let seed = fastrand::u64(..);
     let TlsClient { config, name, .. } = client;
-    h3::Shared::new(settings, &config, name, Instant::now(), seed)
+    h3::H3Context::new(settings, &config, name, Instant::now(), seed)
 }
 
 fn note_verification(plan: &RunPlan, exchange: &mut Exchange) {
@@ -379,11 +381,11 @@ fn with_session<S: Session>(
         return Talk::<S>::new(&mut shared, line).run(text, exchange, |_| None);
     };
     let alpn = plan.load.protocol.alpn();
-    let spoken = Spoken {
+    let spoken = AlpnProtocol {
         name: alpn.name().as_bytes(),
         is_implied: Alpn::chosen(None) == Some(alpn),
     };
-    let mut shared = tls::Shared::new(config, name, spoken, shared);
+    let mut shared = tls::TlsContext::new(config, name, spoken, shared);
     let outcome = Talk::<Tls<S>>::new(&mut shared, line).run(text, exchange, Tls::details);
     note_verification(plan, exchange);
     outcome

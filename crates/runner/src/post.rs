@@ -216,7 +216,7 @@ impl Failure {
 struct Connection {
     stream: Box<dyn Stream>,
     session: H1,
-    shared: h1::Shared,
+    shared: h1::H1Context,
 }
 
 impl Connection {
@@ -225,7 +225,7 @@ impl Connection {
             captured_body_bytes_max: BODY_BYTES_MAX,
             ..h1::Limits::default()
         };
-        let mut shared = h1::Shared::new(limits, true);
+        let mut shared = h1::H1Context::new(limits, true);
         let mut session = H1::new(&mut shared);
         session
             .begin(&mut shared, &mut Vec::new())

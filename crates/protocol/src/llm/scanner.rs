@@ -28,7 +28,7 @@ const NO_CHARACTER: u8 = 0xff;
 #[derive(Debug, Clone)]
 pub struct LlmScanner {
     dialects: Dialects,
-    state: State,
+    state: ScannerState,
     /// What the current value is, or what the current key leads to.
     node: Node,
     /// The open containers on a path of interest, the root first.
@@ -46,7 +46,7 @@ pub struct LlmScanner {
 
 /// What the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScannerState {
     /// Nothing but white space or a byte order mark so far.
     Start,
     /// After `word_bytes` of [`END_MARKER`], at least 1.
@@ -185,7 +185,7 @@ impl LlmScanner {
     pub fn new(dialect: Option<Dialect>) -> Self {
         Self {
             dialects: Dialects::new(dialect),
-            state: State::Start,
+            state: ScannerState::Start,
             node: Node::Skip,
             open: [Node::Skip; MAX_DEPTH],
             depth: 0,
@@ -202,13 +202,13 @@ impl LlmScanner {
         let mut rest = data;
         while let Some(&byte) = rest.first() {
             rest = match self.state {
-                State::Key | State::Word => self.word_part(rest),
-                State::Text => self.text_part(byte, rest),
-                State::SkippedString => self.skip_string(rest, State::AfterValue),
-                State::StringInSkipped => self.skip_string(rest, State::Skipped),
-                State::Scalar | State::SkippedScalar => self.scalar_part(rest),
-                State::Skipped => self.skip(rest),
-                State::Malformed => return,
+                ScannerState::Key | ScannerState::Word => self.word_part(rest),
+                ScannerState::Text => self.text_part(byte, rest),
+                ScannerState::SkippedString => self.skip_string(rest, ScannerState::AfterValue),
+                ScannerState::StringInSkipped => self.skip_string(rest, ScannerState::Skipped),
+                ScannerState::Scalar | ScannerState::SkippedScalar => self.scalar_part(rest),
+                ScannerState::Skipped => self.skip(rest),
+                ScannerState::Malformed => return,
                 _ => {
                     self.token(byte);
                     &rest[1..]
@@ -220,12 +220,12 @@ impl LlmScanner {
     /// The data of the current event is complete. Returns what it was, and waits for the next one.
     pub fn end(&mut self) -> LlmEvent {
         // A number or a word at the root has no other end.
-        if self.state == State::SkippedScalar && self.depth == 0 {
-            self.state = State::End;
+        if self.state == ScannerState::SkippedScalar && self.depth == 0 {
+            self.state = ScannerState::End;
         }
         let event = match self.state {
-            State::End => self.found.event(),
-            State::Start => OTHER,
+            ScannerState::End => self.found.event(),
+            ScannerState::Start => OTHER,
             _ => LlmEvent {
                 kind: LlmEventKind::Malformed,
                 ..OTHER
@@ -237,7 +237,7 @@ impl LlmScanner {
 
     /// Another response begins: an event that has not ended is forgotten.
     pub fn begin(&mut self) {
-        self.state = State::Start;
+        self.state = ScannerState::Start;
         self.depth = 0;
         self.word_bytes = 0;
         self.escape = Escape::None;
@@ -257,57 +257,59 @@ impl LlmScanner {
     #[inline]
     fn token(&mut self, byte: u8) {
         self.state = match (self.state, byte) {
-            (State::EndMarker, _) => self.end_marker_byte(byte),
+            (ScannerState::EndMarker, _) => self.end_marker_byte(byte),
             (_, b' ' | b'\n' | b'\r' | b'\t') => return,
-            (State::FirstKey | State::NextKey, b'"') => self.begin_word(State::Key),
-            (State::Colon, b':') => State::Value,
-            (State::FirstKey | State::AfterValue, b'}') => self.close(true),
-            (State::FirstElement | State::AfterValue, b']') => self.close(false),
-            (State::AfterValue, b',') => self.next_in_container(),
-            (State::Value | State::FirstElement, _) => self.begin_value(byte),
-            (State::Start, b'{') => self.open_container(Node::Root),
-            (State::Start, b'[') => {
+            (ScannerState::FirstKey | ScannerState::NextKey, b'"') => {
+                self.begin_word(ScannerState::Key)
+            }
+            (ScannerState::Colon, b':') => ScannerState::Value,
+            (ScannerState::FirstKey | ScannerState::AfterValue, b'}') => self.close(true),
+            (ScannerState::FirstElement | ScannerState::AfterValue, b']') => self.close(false),
+            (ScannerState::AfterValue, b',') => self.next_in_container(),
+            (ScannerState::Value | ScannerState::FirstElement, _) => self.begin_value(byte),
+            (ScannerState::Start, b'{') => self.open_container(Node::Root),
+            (ScannerState::Start, b'[') => {
                 self.word_bytes = 1;
-                State::EndMarker
+                ScannerState::EndMarker
             }
             // A byte order mark.
-            (State::Start, 0xef | 0xbb | 0xbf) => State::Start,
-            (State::Start, _) => {
+            (ScannerState::Start, 0xef | 0xbb | 0xbf) => ScannerState::Start,
+            (ScannerState::Start, _) => {
                 self.node = Node::Skip;
                 self.begin_value(byte)
             }
-            _ => State::Malformed,
+            _ => ScannerState::Malformed,
         };
     }
 
     /// A byte of `[DONE]`, or of a list at the root, which is of no interest.
-    fn end_marker_byte(&mut self, byte: u8) -> State {
+    fn end_marker_byte(&mut self, byte: u8) -> ScannerState {
         let seen = usize::from(self.word_bytes);
         if END_MARKER.get(seen) == Some(&byte) {
             if seen + 1 == END_MARKER.len() {
                 self.found.flags.insert(Flags::DONE);
-                return State::End;
+                return ScannerState::End;
             }
             self.word_bytes += 1;
-            return State::EndMarker;
+            return ScannerState::EndMarker;
         }
         if seen > 1 {
-            return State::Malformed;
+            return ScannerState::Malformed;
         }
         self.skipped = 1;
-        self.state = State::Skipped;
+        self.state = ScannerState::Skipped;
         self.skip(&[byte]);
         self.state
     }
 
     #[inline]
-    fn begin_value(&mut self, byte: u8) -> State {
+    fn begin_value(&mut self, byte: u8) -> ScannerState {
         match byte {
             b'"' => match self.node {
-                Node::Skip => State::SkippedString,
-                Node::Type | Node::Finish => self.begin_word(State::Word),
-                node if Flags::of_text(node, self.dialects) != Flags::NONE => State::Text,
-                _ => State::SkippedString,
+                Node::Skip => ScannerState::SkippedString,
+                Node::Type | Node::Finish => self.begin_word(ScannerState::Word),
+                node if Flags::of_text(node, self.dialects) != Flags::NONE => ScannerState::Text,
+                _ => ScannerState::SkippedString,
             },
             b'{' if self.node.is_object() => self.open_container(self.node),
             b'[' if self.node.element().is_some() => self.open_container(self.node),
@@ -316,44 +318,44 @@ impl LlmScanner {
                     self.found.flags.insert(Flags::ERROR);
                 }
                 self.skipped = 1;
-                State::Skipped
+                ScannerState::Skipped
             }
             b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
                 if !matches!(self.node, Node::Count(_) | Node::Done | Node::Error) {
-                    return State::SkippedScalar;
+                    return ScannerState::SkippedScalar;
                 }
                 self.word_bytes = 0;
                 self.push(&[byte]);
-                State::Scalar
+                ScannerState::Scalar
             }
-            _ => State::Malformed,
+            _ => ScannerState::Malformed,
         }
     }
 
     #[inline]
-    fn begin_word(&mut self, state: State) -> State {
+    fn begin_word(&mut self, state: ScannerState) -> ScannerState {
         self.word_bytes = 0;
         state
     }
 
     #[inline]
-    fn open_container(&mut self, node: Node) -> State {
+    fn open_container(&mut self, node: Node) -> ScannerState {
         // The tree of nodes is not deeper than this.
         let Some(slot) = self.open.get_mut(usize::from(self.depth)) else {
-            return State::Malformed;
+            return ScannerState::Malformed;
         };
         *slot = node;
         self.depth += 1;
         match node.element() {
             Some(element) => {
                 self.node = element;
-                State::FirstElement
+                ScannerState::FirstElement
             }
             None => {
                 if node == Node::Choice {
                     self.found.flags.insert(Flags::CHOICE);
                 }
-                State::FirstKey
+                ScannerState::FirstKey
             }
         }
     }
@@ -365,36 +367,36 @@ impl LlmScanner {
     }
 
     #[inline]
-    fn close(&mut self, is_object: bool) -> State {
+    fn close(&mut self, is_object: bool) -> ScannerState {
         if self.container().element().is_none() != is_object {
-            return State::Malformed;
+            return ScannerState::Malformed;
         }
         self.depth -= 1;
         if self.depth == 0 {
-            State::End
+            ScannerState::End
         } else {
-            State::AfterValue
+            ScannerState::AfterValue
         }
     }
 
     #[inline]
-    fn next_in_container(&mut self) -> State {
+    fn next_in_container(&mut self) -> ScannerState {
         match self.container().element() {
             Some(element) => {
                 self.node = element;
-                State::Value
+                ScannerState::Value
             }
-            None => State::NextKey,
+            None => ScannerState::NextKey,
         }
     }
 
     /// What follows a value that is complete.
     #[inline]
-    fn after_value(&self) -> State {
+    fn after_value(&self) -> ScannerState {
         if self.depth == 0 {
-            State::End
+            ScannerState::End
         } else {
-            State::AfterValue
+            ScannerState::AfterValue
         }
     }
 
@@ -426,7 +428,7 @@ impl LlmScanner {
 
     #[inline]
     fn end_word(&mut self, word: &[u8]) {
-        if self.state == State::Key {
+        if self.state == ScannerState::Key {
             let container = self.container();
             self.node = container.child(word, self.dialects);
             if self.node != Node::Skip {
@@ -435,7 +437,7 @@ impl LlmScanner {
                     self.found.flags.insert(Flags::COMPLETION);
                 }
             }
-            self.state = State::Colon;
+            self.state = ScannerState::Colon;
             return;
         }
         match self.node {
@@ -443,7 +445,7 @@ impl LlmScanner {
             _ if word == b"error" => self.found.flags.insert(Flags::ERROR),
             _ => self.found.finish = finish_reason(word).or(self.found.finish),
         }
-        self.state = State::AfterValue;
+        self.state = ScannerState::AfterValue;
     }
 
     /// A byte of an escape sequence in a word.
@@ -503,18 +505,18 @@ impl LlmScanner {
     #[inline]
     fn text_part<'a>(&mut self, byte: u8, rest: &'a [u8]) -> &'a [u8] {
         if byte == b'"' {
-            self.state = State::AfterValue;
+            self.state = ScannerState::AfterValue;
             return &rest[1..];
         }
         let flag = Flags::of_text(self.node, self.dialects);
         self.found.flags.insert(flag);
-        self.state = State::SkippedString;
-        self.skip_string(rest, State::AfterValue)
+        self.state = ScannerState::SkippedString;
+        self.skip_string(rest, ScannerState::AfterValue)
     }
 
     /// Skips to the end of a string. `next` is the state after it.
     #[inline]
-    fn skip_string<'a>(&mut self, mut rest: &'a [u8], next: State) -> &'a [u8] {
+    fn skip_string<'a>(&mut self, mut rest: &'a [u8], next: ScannerState) -> &'a [u8] {
         if self.escape != Escape::None {
             self.escape = Escape::None;
             rest = &rest[1..];
@@ -527,7 +529,7 @@ impl LlmScanner {
                 return &[];
             };
             if after[0] == b'"' {
-                self.state = if next == State::AfterValue {
+                self.state = if next == ScannerState::AfterValue {
                     self.after_value()
                 } else {
                     next
@@ -547,13 +549,13 @@ impl LlmScanner {
     fn scalar_part<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
         let end = rest.iter().position(|byte| ends_scalar(*byte));
         let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
-        if self.state == State::Scalar {
+        if self.state == ScannerState::Scalar {
             self.push(part);
         }
         if end.is_none() {
             return after;
         }
-        if self.state == State::Scalar {
+        if self.state == ScannerState::Scalar {
             self.end_scalar();
         }
         self.state = self.after_value();
@@ -584,7 +586,7 @@ impl LlmScanner {
         for (at, byte) in rest.iter().enumerate() {
             match byte {
                 b'"' => {
-                    self.state = State::StringInSkipped;
+                    self.state = ScannerState::StringInSkipped;
                     return &rest[at + 1..];
                 }
                 b'{' | b'[' => self.skipped += 1,

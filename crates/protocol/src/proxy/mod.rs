@@ -38,7 +38,7 @@ pub enum Tunnel {
 
 /// What all sessions of a worker share.
 #[derive(Debug)]
-pub struct Shared<T> {
+pub struct ProxyContext<T> {
     /// What the inner sessions share.
     pub inner: T,
     route: Arc<Route>,
@@ -46,7 +46,7 @@ pub struct Shared<T> {
     text: Vec<u8>,
 }
 
-impl<T> Shared<T> {
+impl<T> ProxyContext<T> {
     /// The shared state of one worker.
     #[must_use]
     pub fn new(route: Arc<Route>, inner: T) -> Self {
@@ -67,7 +67,7 @@ pub struct Proxied<S> {
 }
 
 impl<S: Session> Session for Proxied<S> {
-    type Shared = Shared<S::Shared>;
+    type Shared = ProxyContext<S::Shared>;
     type Prepared = S::Prepared;
 
     const SENDS_TEXT: bool = S::SENDS_TEXT;
@@ -117,7 +117,7 @@ impl<S: Session> Session for Proxied<S> {
         requests: Requests<'_, S::Prepared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let Shared { inner, route, text } = shared;
+        let ProxyContext { inner, route, text } = shared;
         let Route::Forward(forward) = &**route else {
             self.inner.start(inner, exchange, requests, output)?;
             if S::TRANSPARENT {

@@ -10,14 +10,14 @@ const INTERIM_MAX: u8 = 10;
 /// resets it.
 #[derive(Debug, Default)]
 pub struct Opening {
-    state: State,
+    state: TunnelState,
     /// What has arrived of an answer.
     partial: Vec<u8>,
     interim: u8,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum TunnelState {
     /// Waits for the answer to CONNECT.
     #[default]
     Connect,
@@ -48,11 +48,11 @@ impl Opening {
         self.interim = 0;
         match tunnel {
             Tunnel::Connect(connect) => {
-                self.state = State::Connect;
+                self.state = TunnelState::Connect;
                 output.extend_from_slice(connect.request());
             }
             Tunnel::Socks(socks) => {
-                self.state = State::Choice;
+                self.state = TunnelState::Choice;
                 output.extend_from_slice(socks.greeting());
             }
         }
@@ -60,14 +60,14 @@ impl Opening {
 
     /// There is nothing to ask the proxy for.
     pub(super) fn skip(&mut self) {
-        self.state = State::Complete;
+        self.state = TunnelState::Complete;
     }
 
     /// Whether the tunnel is open.
     #[inline]
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.state == State::Complete
+        self.state == TunnelState::Complete
     }
 
     /// Reads bytes of the proxy and appends what to send. Once the tunnel is open, returns the
@@ -87,7 +87,7 @@ impl Opening {
                 Step::More => return Ok(None),
                 Step::Taken(length) => drop(self.partial.drain(..length)),
                 Step::Opened(length) => {
-                    self.state = State::Complete;
+                    self.state = TunnelState::Complete;
                     let rest = self.partial.split_off(length);
                     self.partial.clear();
                     return Ok(Some(rest));
@@ -100,7 +100,7 @@ impl Opening {
         let bytes = &self.partial;
         let pair = bytes.first_chunk::<2>().copied();
         Ok(match (self.state, tunnel) {
-            (State::Choice, Tunnel::Socks(socks)) => {
+            (TunnelState::Choice, Tunnel::Socks(socks)) => {
                 if bytes.first().is_some_and(|version| *version != 5) {
                     return Err(ProxyFault::NotSocks);
                 }
@@ -109,30 +109,36 @@ impl Opening {
                 };
                 let (next, is_login) = socks.choice(pair)?;
                 output.extend_from_slice(next);
-                self.state = if is_login { State::Login } else { State::Reply };
+                self.state = if is_login {
+                    TunnelState::Login
+                } else {
+                    TunnelState::Reply
+                };
                 Step::Taken(2)
             }
-            (State::Login, Tunnel::Socks(socks)) => {
+            (TunnelState::Login, Tunnel::Socks(socks)) => {
                 let Some(pair) = pair else {
                     return Ok(Step::More);
                 };
                 output.extend_from_slice(socks.login_answer(pair)?);
-                self.state = State::Reply;
+                self.state = TunnelState::Reply;
                 Step::Taken(2)
             }
-            (State::Reply, _) => socks::reply(bytes)?.map_or(Step::More, Step::Opened),
-            (State::Complete, _) => Step::Opened(0),
-            (State::Connect | State::Choice | State::Login, _) => match connect::answer(bytes)? {
-                Answer::Partial => Step::More,
-                Answer::Open(length) => Step::Opened(length),
-                Answer::Interim(_) if self.interim == INTERIM_MAX => {
-                    return Err(ProxyFault::HeadTooLarge);
+            (TunnelState::Reply, _) => socks::reply(bytes)?.map_or(Step::More, Step::Opened),
+            (TunnelState::Complete, _) => Step::Opened(0),
+            (TunnelState::Connect | TunnelState::Choice | TunnelState::Login, _) => {
+                match connect::answer(bytes)? {
+                    Answer::Partial => Step::More,
+                    Answer::Open(length) => Step::Opened(length),
+                    Answer::Interim(_) if self.interim == INTERIM_MAX => {
+                        return Err(ProxyFault::HeadTooLarge);
+                    }
+                    Answer::Interim(length) => {
+                        self.interim += 1;
+                        Step::Taken(length)
+                    }
                 }
-                Answer::Interim(length) => {
-                    self.interim += 1;
-                    Step::Taken(length)
-                }
-            },
+            }
         })
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::RequestKind;
-use crate::h1::chunked::{Chunked, Part};
+use crate::h1::chunked::{ChunkPart, Chunked};
 use crate::h1::fields::{Framing, FramingFault, FramingFields, is_token_byte};
 
 /// One request within a text.
@@ -60,9 +60,9 @@ impl<'b> RequestText<'b> {
         let mut body = Vec::new();
         while let Ok((taken, part)) = decoder.advance(rest)
             && !rest.is_empty()
-            && part != Part::LastChunk
+            && part != ChunkPart::LastChunk
         {
-            if part == Part::Data {
+            if part == ChunkPart::Data {
                 body.extend_from_slice(&rest[..taken]);
             }
             rest = &rest[taken..];
@@ -372,7 +372,7 @@ impl<'b> Scanner<'b> {
                 .advance(self.rest())
                 .map_err(|_| RequestFault::Chunk)?;
             self.at += taken;
-            if part == Part::LastChunk {
+            if part == ChunkPart::LastChunk {
                 // Fields in a trailer section do not affect framing.
                 return self.headers(&mut FramingFields::default()).map(drop);
             }

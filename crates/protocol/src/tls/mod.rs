@@ -22,14 +22,14 @@ use crate::{Event, ExchangeId, Handshake, Requests, Session, SessionError};
 
 /// The protocol inside TLS, as servers choose it in the handshake (ALPN, RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spoken {
+pub struct AlpnProtocol {
     /// Its registered name, such as `h2`.
     pub name: &'static [u8],
     /// Whether servers that choose no protocol speak it.
     pub is_implied: bool,
 }
 
-impl Spoken {
+impl AlpnProtocol {
     fn is(self, chosen: Option<&[u8]>) -> bool {
         chosen.map_or(self.is_implied, |name| name == self.name)
     }
@@ -86,7 +86,7 @@ pub fn blocking_stream<T: Read + Write>(
 
 /// What all TLS sessions of a worker share.
 #[derive(Debug)]
-pub struct Shared<T> {
+pub struct TlsContext<T> {
     /// What the inner sessions share.
     pub inner: T,
     /// Without it, there is no TLS, and bytes are passed on.
@@ -102,19 +102,19 @@ struct Client {
     server_names: Vec<ServerName<'static>>,
     /// The index of the name that is used next.
     host: usize,
-    spoken: Spoken,
+    spoken: AlpnProtocol,
     /// The peer is a proxy: what fails in the handshake is its fault, not the target's.
     is_to_proxy: bool,
 }
 
-impl<T> Shared<T> {
+impl<T> TlsContext<T> {
     /// The shared state of one worker, made in its thread. A `config` may serve several workers.
     /// They then share its session tickets, behind a lock that is taken for handshakes only.
     #[must_use]
     pub fn new(
         config: Arc<ClientConfig>,
         server_name: ServerName<'static>,
-        spoken: Spoken,
+        spoken: AlpnProtocol,
         inner: T,
     ) -> Self {
         // The provider gathers entropy in each thread at its first use, which takes milliseconds.
@@ -184,7 +184,7 @@ pub struct Tls<S> {
 }
 
 impl<S: Session> Session for Tls<S> {
-    type Shared = Shared<S::Shared>;
+    type Shared = TlsContext<S::Shared>;
     type Prepared = S::Prepared;
 
     const SENDS_TEXT: bool = S::SENDS_TEXT;
@@ -255,7 +255,7 @@ impl<S: Session> Session for Tls<S> {
         requests: Requests<'_, S::Prepared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let Shared {
+        let TlsContext {
             inner,
             inner_output,
             ..
@@ -279,7 +279,7 @@ impl<S: Session> Session for Tls<S> {
         exchange: ExchangeId,
         output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
-        let Shared {
+        let TlsContext {
             inner,
             inner_output,
             ..
@@ -294,7 +294,7 @@ impl<S: Session> Session for Tls<S> {
         shared: &mut Self::Shared,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let Shared {
+        let TlsContext {
             inner,
             inner_output,
             ..
@@ -304,7 +304,7 @@ impl<S: Session> Session for Tls<S> {
     }
 
     fn close(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>) {
-        let Shared {
+        let TlsContext {
             inner,
             inner_output,
             ..
@@ -385,7 +385,7 @@ impl<S: Session> Session for Tls<S> {
 
 impl<S: Session> Tls<S> {
     /// The error of a handshake with a proxy is the proxy's. Errors of the inner session remain.
-    fn blamed(&self, shared: &Shared<S::Shared>, error: SessionError) -> SessionError {
+    fn blamed(&self, shared: &TlsContext<S::Shared>, error: SessionError) -> SessionError {
         let is_to_proxy = shared
             .client
             .as_ref()
@@ -406,7 +406,7 @@ impl<S: Session> Tls<S> {
 
     fn receive_records(
         &mut self,
-        shared: &mut Shared<S::Shared>,
+        shared: &mut TlsContext<S::Shared>,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -481,7 +481,7 @@ impl<S: Session> Tls<S> {
     /// Passes the decrypted bytes to the inner session, without copying.
     fn drain(
         &mut self,
-        shared: &mut Shared<S::Shared>,
+        shared: &mut TlsContext<S::Shared>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         let Some(connection) = self.connection.as_deref_mut() else {
@@ -502,7 +502,7 @@ impl<S: Session> Tls<S> {
 
     fn flush_all(
         &mut self,
-        shared: &mut Shared<S::Shared>,
+        shared: &mut TlsContext<S::Shared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let Some(connection) = self.connection.as_deref_mut() else {

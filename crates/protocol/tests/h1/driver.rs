@@ -1,6 +1,6 @@
 //! Feeds a session with pieces of input and collects its events.
 
-use protocol::h1::{H1, Limits, Shared};
+use protocol::h1::{H1, H1Context, Limits};
 use protocol::{Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError};
 
 /// The events of one connection.
@@ -24,13 +24,13 @@ impl Conversation {
     }
 }
 
-pub(crate) fn shared(capture: bool) -> Shared {
-    Shared::new(Limits::default(), capture)
+pub(crate) fn shared(capture: bool) -> H1Context {
+    H1Context::new(Limits::default(), capture)
 }
 
 /// One connection from `begin` to the close by the peer.
 pub(crate) fn converse(
-    shared: &mut Shared,
+    shared: &mut H1Context,
     kinds: &[RequestKind],
     pieces: &[&[u8]],
 ) -> Conversation {
@@ -41,7 +41,7 @@ pub(crate) fn converse(
 /// The same, with a session that may have been used before.
 pub(crate) fn converse_with(
     session: &mut H1,
-    shared: &mut Shared,
+    shared: &mut H1Context,
     kinds: &[RequestKind],
     pieces: &[&[u8]],
 ) -> Conversation {
@@ -50,7 +50,7 @@ pub(crate) fn converse_with(
 
 /// One connection whose unneeded bytes are thrown away at the beginning of each piece.
 pub(crate) fn converse_skipping(
-    shared: &mut Shared,
+    shared: &mut H1Context,
     kinds: &[RequestKind],
     pieces: &[&[u8]],
 ) -> Conversation {
@@ -74,11 +74,11 @@ pub(crate) fn converse_skipping(
 
 /// Passes a piece of the peer's bytes to a session.
 type Feed =
-    fn(&mut H1, &mut Shared, &[u8], &mut Vec<u8>, &mut Vec<Event>) -> Result<(), SessionError>;
+    fn(&mut H1, &mut H1Context, &[u8], &mut Vec<u8>, &mut Vec<Event>) -> Result<(), SessionError>;
 
 fn conduct(
     session: &mut H1,
-    shared: &mut Shared,
+    shared: &mut H1Context,
     kinds: &[RequestKind],
     pieces: &[&[u8]],
     feed: Feed,
@@ -119,7 +119,7 @@ pub(crate) fn cuts(input: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
 }
 
 /// Starts one exchange with requests of these kinds.
-pub(crate) fn start(session: &mut H1, shared: &mut Shared, kinds: &[RequestKind]) {
+pub(crate) fn start(session: &mut H1, shared: &mut H1Context, kinds: &[RequestKind]) {
     let requests = Requests {
         text: b"",
         prepared: kinds,

@@ -1,14 +1,14 @@
 //! Servers that send too much of something: each is stopped at a limit, with its own reason.
 
 use crate::driver::{converse, cuts, shared, start};
-use protocol::h1::{H1, Limits, Shared};
+use protocol::h1::{H1, H1Context, Limits};
 use protocol::{Event, RequestKind, Session, SessionError};
 
 const HEAD_BYTES_MAX: usize = 80 * 1024;
 
 /// The error after `beginning` followed by endless repetitions of `piece`, and the bytes sent until
 /// then.
-fn flood(shared: &mut Shared, beginning: &str, piece: &[u8]) -> (SessionError, usize) {
+fn flood(shared: &mut H1Context, beginning: &str, piece: &[u8]) -> (SessionError, usize) {
     const BYTES_MAX: usize = 8 * 1024 * 1024;
     let mut session = H1::new(shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
@@ -136,7 +136,7 @@ fn limits_are_exact_however_the_head_is_split() {
             ..Limits::default()
         };
         for pieces in cuts(head) {
-            let mut shared = Shared::new(limits, false);
+            let mut shared = H1Context::new(limits, false);
             let outcome = converse(&mut shared, &[RequestKind::Plain], &pieces);
             assert_eq!(outcome.error, error, "{pieces:?}");
         }
@@ -164,13 +164,13 @@ fn a_captured_body_has_a_limit_and_an_uncaptured_one_has_none() {
         ] {
             let pieces = [framed.as_bytes()];
             let captured = converse(
-                &mut Shared::new(limits, true),
+                &mut H1Context::new(limits, true),
                 &[RequestKind::Plain],
                 &pieces,
             );
             assert_eq!(captured.error, error, "{framed:?}");
             let passed = converse(
-                &mut Shared::new(limits, false),
+                &mut H1Context::new(limits, false),
                 &[RequestKind::Plain],
                 &pieces,
             );

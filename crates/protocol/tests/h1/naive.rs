@@ -63,7 +63,7 @@ pub(crate) fn cut(input: &[u8], places: impl Iterator<Item = usize>) -> Vec<&[u8
 }
 
 /// The result of parsing a part of the input.
-enum Part<T> {
+enum Parsed<T> {
     Whole(T),
     Unfinished,
     Wrong,
@@ -75,7 +75,7 @@ pub(crate) fn decode(kinds: &[RequestKind], input: &[u8]) -> (Vec<NaiveResponse>
     let mut at = 0;
     for kind in kinds {
         match response(*kind, &input[at..]) {
-            Part::Whole((end, mut response)) => {
+            Parsed::Whole((end, mut response)) => {
                 response.bytes = end as u64;
                 let goes_on = response.reusable;
                 responses.push(response);
@@ -84,8 +84,8 @@ pub(crate) fn decode(kinds: &[RequestKind], input: &[u8]) -> (Vec<NaiveResponse>
                     break;
                 }
             }
-            Part::Unfinished => return (responses, Ending::Short),
-            Part::Wrong => return (responses, Ending::Broken),
+            Parsed::Unfinished => return (responses, Ending::Short),
+            Parsed::Wrong => return (responses, Ending::Broken),
         }
     }
     let rest = &input[at..];
@@ -99,26 +99,26 @@ pub(crate) fn decode(kinds: &[RequestKind], input: &[u8]) -> (Vec<NaiveResponse>
     (responses, ending)
 }
 
-fn response(kind: RequestKind, input: &[u8]) -> Part<(usize, NaiveResponse)> {
+fn response(kind: RequestKind, input: &[u8]) -> Parsed<(usize, NaiveResponse)> {
     let mut at = 0;
     for _ in 0..65 {
         let Some(skipped) = blanks(&input[at..]) else {
-            return Part::Wrong;
+            return Parsed::Wrong;
         };
         at += skipped;
         let (length, head) = match head(&input[at..]) {
-            Part::Whole(head) => head,
-            Part::Unfinished => return Part::Unfinished,
-            Part::Wrong => return Part::Wrong,
+            Parsed::Whole(head) => head,
+            Parsed::Unfinished => return Parsed::Unfinished,
+            Parsed::Wrong => return Parsed::Wrong,
         };
         at += length;
         match head.status {
-            101 => return Part::Wrong,
+            101 => return Parsed::Wrong,
             100..=199 => {}
             _ => return final_response(kind, head, at, &input[at..]),
         }
     }
-    Part::Wrong
+    Parsed::Wrong
 }
 
 fn final_response(
@@ -126,27 +126,27 @@ fn final_response(
     head: NaiveResponse,
     at: usize,
     rest: &[u8],
-) -> Part<(usize, NaiveResponse)> {
+) -> Parsed<(usize, NaiveResponse)> {
     let is_tunnel = kind == RequestKind::Connect && (200..300).contains(&head.status);
     if is_tunnel || kind == RequestKind::Head || [204, 304].contains(&head.status) {
         let reusable = head.reusable && !is_tunnel;
-        return Part::Whole((at, NaiveResponse { reusable, ..head }));
+        return Parsed::Whole((at, NaiveResponse { reusable, ..head }));
     }
     let Some(codings) = codings(&head.fields) else {
-        return Part::Wrong;
+        return Parsed::Wrong;
     };
     let lengths = values(&head.fields, "content-length");
     let only_identity = codings.iter().all(|coding| coding == "identity");
     if !only_identity && !lengths.is_empty() {
-        return Part::Wrong;
+        return Parsed::Wrong;
     }
     if !only_identity {
         return match codings.iter().filter(|coding| *coding == "chunked").count() {
-            2.. => Part::Wrong,
+            2.. => Parsed::Wrong,
             1 if codings.last().is_some_and(|coding| coding == "chunked") => {
                 chunked(head, at, rest)
             }
-            _ if codings.last().is_some_and(|coding| !is_known(coding)) => Part::Wrong,
+            _ if codings.last().is_some_and(|coding| !is_known(coding)) => Parsed::Wrong,
             _ => until_close(head, at, rest),
         };
     }
@@ -161,15 +161,15 @@ fn final_response(
     match numbers.as_slice() {
         [Some(length)] if *length <= rest.len() as u64 => {
             let body = rest[..*length as usize].to_vec();
-            Part::Whole((at + body.len(), NaiveResponse { body, ..head }))
+            Parsed::Whole((at + body.len(), NaiveResponse { body, ..head }))
         }
-        [Some(_)] => Part::Unfinished,
-        _ => Part::Wrong,
+        [Some(_)] => Parsed::Unfinished,
+        _ => Parsed::Wrong,
     }
 }
 
-fn until_close(head: NaiveResponse, at: usize, rest: &[u8]) -> Part<(usize, NaiveResponse)> {
-    Part::Whole((
+fn until_close(head: NaiveResponse, at: usize, rest: &[u8]) -> Parsed<(usize, NaiveResponse)> {
+    Parsed::Whole((
         at + rest.len(),
         NaiveResponse {
             reusable: false,
@@ -179,13 +179,13 @@ fn until_close(head: NaiveResponse, at: usize, rest: &[u8]) -> Part<(usize, Naiv
     ))
 }
 
-fn chunked(mut head: NaiveResponse, start: usize, rest: &[u8]) -> Part<(usize, NaiveResponse)> {
+fn chunked(mut head: NaiveResponse, start: usize, rest: &[u8]) -> Parsed<(usize, NaiveResponse)> {
     let mut at = 0;
     loop {
         let (line, size) = match chunk_line(&rest[at..]) {
-            Part::Whole(line) => line,
-            Part::Unfinished => return Part::Unfinished,
-            Part::Wrong => return Part::Wrong,
+            Parsed::Whole(line) => line,
+            Parsed::Unfinished => return Parsed::Unfinished,
+            Parsed::Wrong => return Parsed::Wrong,
         };
         at += line;
         if size == 0 {
@@ -193,14 +193,14 @@ fn chunked(mut head: NaiveResponse, start: usize, rest: &[u8]) -> Part<(usize, N
         }
         let left = rest.len() - at;
         if size > left as u64 {
-            return Part::Unfinished;
+            return Parsed::Unfinished;
         }
         head.body.extend_from_slice(&rest[at..at + size as usize]);
         at += size as usize;
         match &rest[at..] {
             [b'\r', b'\n', ..] => at += 2,
-            [] | [b'\r'] => return Part::Unfinished,
-            _ => return Part::Wrong,
+            [] | [b'\r'] => return Parsed::Unfinished,
+            _ => return Parsed::Wrong,
         }
     }
     let section = &rest[at..];
@@ -211,19 +211,19 @@ fn chunked(mut head: NaiveResponse, start: usize, rest: &[u8]) -> Part<(usize, N
     } else {
         match empty_line(section) {
             Some(end) => end,
-            None => return Part::Unfinished,
+            None => return Parsed::Unfinished,
         }
     };
     let mut table = [httparse::EMPTY_HEADER; 256];
     match httparse::parse_headers(&section[..end], &mut table) {
         Ok(httparse::Status::Complete((_, fields))) => head.fields.extend(owned(fields)),
-        _ => return Part::Wrong,
+        _ => return Parsed::Wrong,
     }
-    Part::Whole((start + at + end, head))
+    Parsed::Whole((start + at + end, head))
 }
 
 /// The length of a chunk's first line, and the size in it.
-fn chunk_line(input: &[u8]) -> Part<(usize, u64)> {
+fn chunk_line(input: &[u8]) -> Parsed<(usize, u64)> {
     let end = input.iter().position(|byte| b"\r\n".contains(byte));
     let line = &input[..end.unwrap_or(input.len())];
     let digits = line
@@ -237,10 +237,10 @@ fn chunk_line(input: &[u8]) -> Part<(usize, u64)> {
     let text = String::from_utf8_lossy(&line[..digits]);
     let significant = text.trim_start_matches('0');
     if !extension_is_good || significant.len() > 16 || (digits == 0 && !line.is_empty()) {
-        return Part::Wrong;
+        return Parsed::Wrong;
     }
     let Some(end) = end else {
-        return Part::Unfinished;
+        return Parsed::Unfinished;
     };
     let size = if significant.is_empty() {
         Ok(0)
@@ -248,24 +248,24 @@ fn chunk_line(input: &[u8]) -> Part<(usize, u64)> {
         u64::from_str_radix(significant, 16)
     };
     match (&input[end..], size) {
-        ([b'\r', b'\n', ..], Ok(size)) if digits > 0 => Part::Whole((end + 2, size)),
-        ([b'\r'], Ok(_)) if digits > 0 => Part::Unfinished,
-        _ => Part::Wrong,
+        ([b'\r', b'\n', ..], Ok(size)) if digits > 0 => Parsed::Whole((end + 2, size)),
+        ([b'\r'], Ok(_)) if digits > 0 => Parsed::Unfinished,
+        _ => Parsed::Wrong,
     }
 }
 
 /// The length and meaning of a head. The body and the number of bytes are not filled in.
-fn head(input: &[u8]) -> Part<(usize, NaiveResponse)> {
+fn head(input: &[u8]) -> Parsed<(usize, NaiveResponse)> {
     let is_beginning = b"HTTP/1.0".starts_with(input) || b"HTTP/1.1".starts_with(input);
     let is_record_type = matches!(input, [0x15 | 0x16]);
     if is_beginning || is_record_type {
-        return Part::Unfinished;
+        return Parsed::Unfinished;
     }
     if !input.starts_with(b"HTTP/1.0") && !input.starts_with(b"HTTP/1.1") {
-        return Part::Wrong;
+        return Parsed::Wrong;
     }
     let Some(end) = empty_line(input) else {
-        return Part::Unfinished;
+        return Parsed::Unfinished;
     };
     let mut table = [httparse::EMPTY_HEADER; 256];
     let mut response = httparse::Response::new(&mut table);
@@ -274,7 +274,7 @@ fn head(input: &[u8]) -> Part<(usize, NaiveResponse)> {
         .allow_obsolete_multiline_headers_in_responses(true)
         .parse_response(&mut response, &input[..end]);
     let (Ok(httparse::Status::Complete(_)), Some(status @ 100..)) = (parsed, response.code) else {
-        return Part::Wrong;
+        return Parsed::Wrong;
     };
     let fields: Vec<_> = owned(response.headers).collect();
     let options: Vec<String> = values(&fields, "connection")
@@ -289,7 +289,7 @@ fn head(input: &[u8]) -> Part<(usize, NaiveResponse)> {
     let is_old = response.version == Some(0);
     let has_codings = codings(&fields).is_none_or(|codings| !codings.is_empty());
     let reusable = !says("close") && (!is_old || (says("keep-alive") && !has_codings));
-    Part::Whole((
+    Parsed::Whole((
         end,
         NaiveResponse {
             status,

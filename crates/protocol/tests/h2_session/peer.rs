@@ -4,7 +4,7 @@ use protocol::h2::error::ErrorCode;
 use protocol::h2::frame::Frame;
 use protocol::h2::hpack::{Decoder, Limits};
 use protocol::h2::reader::Reader;
-use protocol::h2::{ClientSettings, H2, PREFACE, Prepared, Shared, StreamId, writer};
+use protocol::h2::{ClientSettings, H2, H2Context, PREFACE, Prepared, StreamId, writer};
 use protocol::request::split;
 use protocol::{Event, ExchangeId, Failure, Fields, Requests, Response, Session, SessionError};
 
@@ -28,7 +28,7 @@ pub(crate) enum Received {
 }
 
 pub(crate) struct Peer {
-    pub(crate) shared: Shared,
+    pub(crate) shared: H2Context,
     pub(crate) session: H2,
     pub(crate) output: Vec<u8>,
     pub(crate) events: Vec<Event>,
@@ -77,7 +77,7 @@ impl Peer {
     }
 
     fn with(settings: ClientSettings) -> Self {
-        let mut shared = Shared::new(settings);
+        let mut shared = H2Context::new(settings);
         let mut session = H2::new(&mut shared);
         let mut output = Vec::new();
         session.begin(&mut shared, &mut output).expect("it begins");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use protocol::datagrams;
 use protocol::h3::error::ErrorCode;
-use protocol::h3::{ALPN, ClientSettings, H3, Shared};
+use protocol::h3::{ALPN, ClientSettings, H3, H3Context};
 use protocol::request::split;
 use protocol::tls::{self, Options, Roots};
 use protocol::{Event, ExchangeId, Failure, Requests, Response, Session, SessionError};
@@ -46,7 +46,7 @@ pub(crate) struct Weather {
 }
 
 pub(crate) struct Peer {
-    pub(crate) shared: Shared,
+    pub(crate) shared: H3Context,
     pub(crate) session: H3,
     pub(crate) server: Server,
     pub(crate) events: Vec<Event>,
@@ -111,7 +111,7 @@ impl Peer {
     ) -> Self {
         let base = Instant::now();
         let name = tls::server_name("test.example").expect("it is one");
-        let mut shared = Shared::new(client, tls, name, base, 1).expect("the settings are good");
+        let mut shared = H3Context::new(client, tls, name, base, 1).expect("the settings are good");
         let session = H3::new(&mut shared);
         let mut this = Self {
             shared,
@@ -288,7 +288,7 @@ impl Peer {
     /// Calls the session, unless it has failed.
     pub(crate) fn call(
         &mut self,
-        call: impl FnOnce(&mut H3, &mut Shared, &mut Vec<u8>, &mut Vec<Event>) -> Called,
+        call: impl FnOnce(&mut H3, &mut H3Context, &mut Vec<u8>, &mut Vec<Event>) -> Called,
     ) {
         if self.error.is_some() {
             return;

@@ -69,7 +69,7 @@ fn full_handshakes_are_made_if_the_user_wants_them() {
 #[test]
 fn another_host_has_other_sessions() {
     let mut peer = Peer::ready(4);
-    peer.shared = protocol::h3::Shared::new(
+    peer.shared = protocol::h3::H3Context::new(
         client_settings(4),
         &trusting(),
         tls::server_name("test.example").expect("it is one"),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use protocol::tls::{self, Options, Roots, Spoken};
+use protocol::tls::{self, AlpnProtocol, Options, Roots};
 use protocol::{RequestKind, Session, SessionError};
 
 use crate::authority::{Authority, Certified};
@@ -273,7 +273,7 @@ fn close_notify_completes_a_response_before_the_connection_ends() {
 #[test]
 fn a_server_that_chooses_another_protocol_than_the_one_spoken_is_left() {
     let both: [&[u8]; 2] = [HTTP1.name, b"h2"];
-    let outcome = |spoken: Spoken, offered: &[&[u8]], of_server: &[&[u8]]| {
+    let outcome = |spoken: AlpnProtocol, offered: &[&[u8]], of_server: &[&[u8]]| {
         let options = Options {
             alpn: offered,
             ..Options::default()
@@ -286,11 +286,11 @@ fn a_server_that_chooses_another_protocol_than_the_one_spoken_is_left() {
         );
         server.alpn_protocols = of_server.iter().map(|name| name.to_vec()).collect();
         let name = tls::server_name("test.example").expect("it is good");
-        let inner = protocol::h1::Shared::new(protocol::h1::Limits::default(), false);
-        let shared = tls::Shared::new(client, name, spoken, inner);
+        let inner = protocol::h1::H1Context::new(protocol::h1::Limits::default(), false);
+        let shared = tls::TlsContext::new(client, name, spoken, inner);
         Pair::new(shared, Arc::new(server)).settle()
     };
-    let http2 = Spoken {
+    let http2 = AlpnProtocol {
         name: b"h2",
         is_implied: false,
     };

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use protocol::h1::{self, H1, Limits};
-use protocol::tls::{self, ClientConfig, Options, Shared, Spoken, Tls};
+use protocol::tls::{self, AlpnProtocol, ClientConfig, Options, Tls, TlsContext};
 use protocol::{
     Event, ExchangeId, Handshake, RequestKind, Requests, Response, Session, SessionError,
 };
@@ -17,7 +17,7 @@ use crate::authority::{Authority, Certified};
 pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] =
     [&rustls::version::TLS12, &rustls::version::TLS13];
 
-pub(crate) const HTTP1: Spoken = Spoken {
+pub(crate) const HTTP1: AlpnProtocol = AlpnProtocol {
     name: b"http/1.1",
     is_implied: true,
 };
@@ -71,19 +71,19 @@ pub(crate) fn trusting_client() -> Arc<ClientConfig> {
     tls::config(&options).expect("the default is good")
 }
 
-pub(crate) fn shared(config: Arc<ClientConfig>, host: &str) -> Shared<h1::Shared> {
+pub(crate) fn shared(config: Arc<ClientConfig>, host: &str) -> TlsContext<h1::H1Context> {
     let name = tls::server_name(host).expect("the name is good");
-    Shared::new(
+    TlsContext::new(
         config,
         name,
         HTTP1,
-        h1::Shared::new(Limits::default(), false),
+        h1::H1Context::new(Limits::default(), false),
     )
 }
 
 /// One client slot and the server's side of its current connection.
 pub(crate) struct Pair {
-    pub(crate) shared: Shared<h1::Shared>,
+    pub(crate) shared: TlsContext<h1::H1Context>,
     pub(crate) client: Tls<H1>,
     pub(crate) server: ServerConnection,
     pub(crate) events: Vec<Event>,
@@ -96,7 +96,10 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// An established connection on which nothing has been exchanged yet.
-    pub(crate) fn new(mut shared: Shared<h1::Shared>, server_config: Arc<ServerConfig>) -> Self {
+    pub(crate) fn new(
+        mut shared: TlsContext<h1::H1Context>,
+        server_config: Arc<ServerConfig>,
+    ) -> Self {
         let client = Tls::new(&mut shared);
         let server = ServerConnection::new(Arc::clone(&server_config)).expect("it is good");
         let (events, output) = (Vec::new(), Vec::new());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::h1::{self, H1, Limits};
 use protocol::proxy::{Connect, Forward, Proxied, Route, Tunnel};
-use protocol::tls::{self, Shared, Tls};
+use protocol::tls::{self, Tls, TlsContext};
 use protocol::{Event, ExchangeId, RequestKind, Requests, Session, SessionError, proxy};
 use rustls::ServerConnection;
 
@@ -13,19 +13,19 @@ use crate::pair::{GET, HTTP1, RESPONSE, VERSIONS, plain_server, trusting_client}
 
 type Client = Tls<Proxied<Tls<H1>>>;
 
-fn within_tls<T>(inner: T) -> Shared<T> {
+fn within_tls<T>(inner: T) -> TlsContext<T> {
     let name = tls::server_name("test.example").expect("the name is good");
-    Shared::new(trusting_client(), name, HTTP1, inner)
+    TlsContext::new(trusting_client(), name, HTTP1, inner)
 }
 
 fn shared(route: Route, has_inner_tls: bool) -> <Client as Session>::Shared {
-    let h1 = h1::Shared::new(Limits::default(), false);
+    let h1 = h1::H1Context::new(Limits::default(), false);
     let inner = if has_inner_tls {
         within_tls(h1)
     } else {
-        Shared::without_tls(h1)
+        TlsContext::without_tls(h1)
     };
-    within_tls(proxy::Shared::new(Arc::new(route), inner)).to_proxy()
+    within_tls(proxy::ProxyContext::new(Arc::new(route), inner)).to_proxy()
 }
 
 fn tunnel() -> Route {
