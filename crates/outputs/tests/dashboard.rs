@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use results::exported::{Exported, exported, prometheus_label};
+use results::exported::{ExportedMetric, exported, prometheus_label};
 use serde_json::Value;
 
 fn dashboard() -> Value {
@@ -57,7 +57,10 @@ fn names(query: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
 #[test]
 fn every_query_names_metrics_and_labels_that_are_exported() {
     let metrics = exported();
-    let known: BTreeSet<String> = metrics.iter().map(Exported::prometheus_name).collect();
+    let known: BTreeSet<String> = metrics
+        .iter()
+        .map(ExportedMetric::prometheus_name)
+        .collect();
     let parts = metrics.iter().filter_map(|metric| metric.attribute);
     let mut labels: BTreeSet<String> = parts.map(prometheus_label).collect();
     // Of each series: what Prometheus makes of the instance, and the target.

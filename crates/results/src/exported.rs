@@ -10,7 +10,7 @@ use presentation::Unit;
 
 /// What the values of a metric are read from.
 #[derive(Debug, Clone, Copy)]
-pub struct State<'a> {
+pub struct ExportedRun<'a> {
     /// The latest one, or that of the result ([`Snapshot::at_end`]).
     pub snapshot: &'a Snapshot,
     /// Known when the run has ended.
@@ -44,7 +44,7 @@ pub enum Value<'a> {
 }
 
 /// A metric that other programs get.
-pub struct Exported {
+pub struct ExportedMetric {
     /// As in OpenTelemetry: `http.client.request.duration`.
     pub name: &'static str,
     /// How its values add up.
@@ -58,10 +58,10 @@ pub struct Exported {
     /// What it is, one line without a full stop.
     pub description: &'static str,
     /// `None` if it is not known or not measured.
-    pub value: for<'a> fn(State<'a>) -> Option<Value<'a>>,
+    pub value: for<'a> fn(ExportedRun<'a>) -> Option<Value<'a>>,
 }
 
-impl Exported {
+impl ExportedMetric {
     /// The name in Prometheus: dots become underscores, and the unit and `total` are appended
     /// (OpenTelemetry, "Prometheus and OpenMetrics Compatibility").
     #[must_use]
@@ -91,9 +91,9 @@ pub(crate) fn metric(
     name: &'static str,
     (instrument, unit, things): (Instrument, Unit, &'static str),
     description: &'static str,
-    value: for<'a> fn(State<'a>) -> Option<Value<'a>>,
-) -> Exported {
-    Exported {
+    value: for<'a> fn(ExportedRun<'a>) -> Option<Value<'a>>,
+) -> ExportedMetric {
+    ExportedMetric {
         name,
         instrument,
         unit,
@@ -104,7 +104,7 @@ pub(crate) fn metric(
     }
 }
 
-fn has_rate(state: State<'_>) -> bool {
+fn has_rate(state: ExportedRun<'_>) -> bool {
     // A rate has requests due from the start on.
     state.snapshot.counters.due > 0 || !state.snapshot.send_lag.is_empty()
 }
@@ -121,7 +121,7 @@ pub(crate) const TIMES: (Instrument, Unit, &str) = (Instrument::Histogram, Unit:
 /// All of them: those of every run, and those of the parts.
 #[must_use]
 #[rustfmt::skip]
-pub fn exported() -> Vec<Exported> {
+pub fn exported() -> Vec<ExportedMetric> {
     use Instrument::{Counter, Gauge, UpDownCounter};
     let mut metrics = vec![
         metric(REQUEST_DURATION, TIMES,
@@ -139,14 +139,14 @@ pub fn exported() -> Vec<Exported> {
         metric("wrkbench.requests.in_flight", (UpDownCounter, Unit::Count, "request"),
             "Requests sent and not yet answered",
             |it| Some(Value::Count(it.snapshot.counters.in_flight))),
-        Exported { attribute: Some("http.response.status_code"), ..metric(
+        ExportedMetric { attribute: Some("http.response.status_code"), ..metric(
             "wrkbench.responses", (Counter, Unit::Count, "response"),
             "Responses of the window by status",
             |it| {
                 let statuses = it.snapshot.statuses.iter();
                 Some(Value::Parts(statuses.map(|(code, n)| (code.to_string(), n)).collect()))
             }) },
-        Exported { attribute: Some("error.type"), ..metric(
+        ExportedMetric { attribute: Some("error.type"), ..metric(
             "wrkbench.errors", (Counter, Unit::Count, "error"),
             "Errors of the window by kind",
             |it| {
@@ -195,7 +195,10 @@ mod tests {
 
     #[test]
     fn names_in_prometheus_are_those_that_it_makes_of_the_names_in_otlp() {
-        let names: Vec<String> = exported().iter().map(Exported::prometheus_name).collect();
+        let names: Vec<String> = exported()
+            .iter()
+            .map(ExportedMetric::prometheus_name)
+            .collect();
         for expected in [
             "http_client_request_duration_seconds",
             "wrkbench_requests_total",
@@ -233,7 +236,7 @@ mod tests {
         };
         snapshot.statuses.add(200);
         snapshot.errors.add(ErrorKind::Reset, 1);
-        let state = State {
+        let state = ExportedRun {
             snapshot: &snapshot,
             verdict: Some(&Verdict::Undisturbed),
         };
@@ -252,7 +255,7 @@ mod tests {
     #[test]
     fn what_is_not_measured_has_no_value() {
         let snapshot = Snapshot::default();
-        let state = State {
+        let state = ExportedRun {
             snapshot: &snapshot,
             verdict: None,
         };

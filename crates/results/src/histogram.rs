@@ -14,7 +14,7 @@ use crate::summary::{self, Moments};
 
 mod packed;
 
-use packed::Packed;
+use packed::PackedBuckets;
 
 /// Three significant digits: a bucket is never wider than 1/1024 of its values.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -46,7 +46,7 @@ const HIGHEST_BUCKET_NS: u64 = 1 << 62;
 pub struct Histogram {
     /// Those of [`no_buckets`] if there are no samples, or if they are packed.
     buckets: Hdr<u64>,
-    packed: Option<Packed>,
+    packed: Option<PackedBuckets>,
     moments: Moments,
     /// The smallest sample, nanoseconds; `u64::MAX` without samples.
     min_ns: u64,
@@ -113,7 +113,7 @@ impl Histogram {
         if self.is_empty() || packed.is_some() {
             self.buckets = buckets(highest_ns.max(self.max_ns.min(HIGHEST_BUCKET_NS)));
         }
-        for (value_ns, count) in packed.iter().flat_map(Packed::iter) {
+        for (value_ns, count) in packed.iter().flat_map(PackedBuckets::iter) {
             self.record_in_buckets(value_ns, count);
         }
     }
@@ -134,7 +134,7 @@ impl Histogram {
     /// some. They can be read as before, more slowly. The next sample unpacks them.
     pub fn pack(&mut self) {
         if self.packed.is_none() && !self.is_empty() {
-            self.packed = Some(Packed::of(self.in_buckets()));
+            self.packed = Some(PackedBuckets::of(self.in_buckets()));
             self.buckets = no_buckets();
         }
     }
@@ -323,7 +323,7 @@ impl Histogram {
 
     /// A value of each bucket that has samples, with their number.
     fn raw(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let packed = self.packed.iter().flat_map(Packed::iter);
+        let packed = self.packed.iter().flat_map(PackedBuckets::iter);
         // There are none if they are packed.
         self.in_buckets().chain(packed)
     }
@@ -751,7 +751,7 @@ mod tests {
         }
         let buckets = histogram.distinct().count();
         histogram.pack();
-        let bytes = histogram.packed.as_ref().map_or(0, Packed::bytes);
+        let bytes = histogram.packed.as_ref().map_or(0, PackedBuckets::bytes);
         assert!(bytes <= 3 * buckets, "{bytes} for {buckets}");
         assert!(histogram.buckets.distinct_values() < 8);
         assert!(Histogram::new().buckets.distinct_values() < 8);

@@ -2,7 +2,7 @@
 //! neither, lost packets, queues, and too few samples.
 
 use proptest::prelude::*;
-use results::parts::breakdown::{Part, Slowest};
+use results::parts::breakdown::{LatencyComponent, Slowest};
 use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest};
 
 const MS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ fn run(stated: bool, slow: impl Fn(SlowRequest) -> SlowRequest) -> Slowest {
 }
 
 /// The reasons above 5 points, as whole percents.
-fn reasons(slowest: &Slowest) -> Vec<(Part, i64)> {
+fn reasons(slowest: &Slowest) -> Vec<(LatencyComponent, i64)> {
     let percents = slowest
         .reasons()
         .into_iter()
@@ -64,7 +64,7 @@ fn a_slow_server_is_named() {
         slow.server_timing_ns.set(0, 19 * MS);
         slow
     });
-    assert_eq!(reasons(&slowest), [(Part::Server, 97)]);
+    assert_eq!(reasons(&slowest), [(LatencyComponent::Server, 97)]);
     assert_eq!((slowest.requests, slowest.all), (100, 10_000));
     assert_eq!(
         slowest.sentence(),
@@ -82,7 +82,7 @@ fn a_load_generator_that_is_late_is_named_and_not_the_server() {
         first_byte_ns: 6 * MS,
         ..request
     });
-    assert_eq!(reasons(&slowest), [(Part::Generator, 100)]);
+    assert_eq!(reasons(&slowest), [(LatencyComponent::Generator, 100)]);
 }
 
 #[test]
@@ -99,7 +99,10 @@ fn of_a_late_load_generator_and_a_slow_server_both_have_their_shares() {
     });
     assert_eq!(
         reasons(&slowest),
-        [(Part::Server, 70), (Part::Generator, 30)]
+        [
+            (LatencyComponent::Server, 70),
+            (LatencyComponent::Generator, 30)
+        ]
     );
 }
 
@@ -109,7 +112,10 @@ fn what_is_before_the_server_is_a_queue_unless_packets_were_sent_again() {
         first_byte_ns: 41 * MS,
         ..request
     };
-    assert_eq!(reasons(&run(true, late)), [(Part::BeforeServer, 100)]);
+    assert_eq!(
+        reasons(&run(true, late)),
+        [(LatencyComponent::BeforeServer, 100)]
+    );
     let lost = run(true, |request| SlowRequest {
         path: Some(SlowPath {
             retransmitted: 1,
@@ -117,7 +123,7 @@ fn what_is_before_the_server_is_a_queue_unless_packets_were_sent_again() {
         }),
         ..late(request)
     });
-    assert_eq!(reasons(&lost), [(Part::Retransmission, 100)]);
+    assert_eq!(reasons(&lost), [(LatencyComponent::Retransmission, 100)]);
     assert!(
         lost.sentence()
             .ends_with("100 % lost packets; packets of 100 were sent again")
@@ -130,7 +136,10 @@ fn without_the_time_of_the_server_only_what_is_known_is_named() {
         first_byte_ns: 41 * MS,
         ..request
     };
-    assert_eq!(reasons(&run(false, late)), [(Part::Unexplained, 100)]);
+    assert_eq!(
+        reasons(&run(false, late)),
+        [(LatencyComponent::Unexplained, 100)]
+    );
     // Other requests tell what the first byte would have taken without the loss.
     let lost = run(false, |request| SlowRequest {
         path: Some(SlowPath {
@@ -139,15 +148,15 @@ fn without_the_time_of_the_server_only_what_is_known_is_named() {
         }),
         ..late(request)
     });
-    assert_eq!(reasons(&lost), [(Part::Retransmission, 100)]);
+    assert_eq!(reasons(&lost), [(LatencyComponent::Retransmission, 100)]);
 }
 
 #[test]
 fn waiting_for_a_connection_opening_one_bodies_and_timeouts_are_told_apart() {
     for (part, slow) in [
-        (Part::NoFreeConnection, [20, 0, 1, 0]),
-        (Part::Connecting, [20, 20, 1, 0]),
-        (Part::Body, [0, 0, 1, 20]),
+        (LatencyComponent::NoFreeConnection, [20, 0, 1, 0]),
+        (LatencyComponent::Connecting, [20, 20, 1, 0]),
+        (LatencyComponent::Body, [0, 0, 1, 20]),
     ] {
         let [waited_ns, connecting_ns, first_byte_ns, last_byte_ns] = slow.map(|ms| ms * MS);
         let slowest = run(true, |request| SlowRequest {
@@ -164,7 +173,7 @@ fn waiting_for_a_connection_opening_one_bodies_and_timeouts_are_told_apart() {
         first_byte_ns: 2_000 * MS,
         ..usual(None)
     });
-    assert_eq!(reasons(&slowest), [(Part::NoResponse, 100)]);
+    assert_eq!(reasons(&slowest), [(LatencyComponent::NoResponse, 100)]);
 }
 
 #[test]
@@ -246,15 +255,21 @@ fn a_lost_packet_costs_what_is_beyond_the_usual_round_trip() {
             let found = slowest.parts.iter().find(|it| it.part == part);
             found.map(|it| (it.slowest_us as u64, it.others_us.map(|us| us as u64)))
         };
-        assert_eq!(of(Part::RoundTrip), Some((20_000, Some(20_000))));
-        assert_eq!(of(Part::Retransmission), Some((70_000, Some(0))));
+        assert_eq!(
+            of(LatencyComponent::RoundTrip),
+            Some((20_000, Some(20_000)))
+        );
+        assert_eq!(
+            of(LatencyComponent::Retransmission),
+            Some((70_000, Some(0)))
+        );
         let server = if stated {
-            Part::Server
+            LatencyComponent::Server
         } else {
-            Part::Unexplained
+            LatencyComponent::Unexplained
         };
         assert_eq!(of(server), Some((10_000, Some(10_000))));
-        assert_eq!(reasons(&slowest), [(Part::Retransmission, 100)]);
+        assert_eq!(reasons(&slowest), [(LatencyComponent::Retransmission, 100)]);
     }
 }
 
@@ -273,7 +288,10 @@ fn a_part_that_is_shorter_than_usual_makes_no_other_one_longer_than_the_whole() 
     (0..10).for_each(|_| breakdown.add(&request(21 * MS, MS)));
     let slowest = Slowest::of(&breakdown).expect("there are requests");
     assert_adds_up(&slowest);
-    assert_eq!(reasons(&slowest), [(Part::NoFreeConnection, 100)]);
+    assert_eq!(
+        reasons(&slowest),
+        [(LatencyComponent::NoFreeConnection, 100)]
+    );
     let sentence = slowest.sentence();
     assert!(
         sentence.ends_with("longer than the others: 100 % waiting for a free connection"),

@@ -1,7 +1,7 @@
 //! Why the slowest requests were slow: parts of latencies that the server was told to have.
 
 use anyhow::Context;
-use results::parts::breakdown::{Part, Slowest};
+use results::parts::breakdown::{LatencyComponent, Slowest};
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
@@ -15,33 +15,42 @@ const POINTS: Tolerance = Tolerance::Within(5.0);
 struct Planted {
     label: &'static str,
     recipe: &'static str,
-    shares: &'static [(Part, f64)],
+    shares: &'static [(LatencyComponent, f64)],
 }
 
 const PLANTED: [Planted; 4] = [
     Planted {
         label: "the server",
         recipe: "delay=60ms&header=Server-Timing:total;dur=60",
-        shares: &[(Part::Server, 100.0), (Part::BeforeServer, 0.0)],
+        shares: &[
+            (LatencyComponent::Server, 100.0),
+            (LatencyComponent::BeforeServer, 0.0),
+        ],
     },
     Planted {
         label: "before the server",
         recipe: "delay=60ms&header=Server-Timing:total;dur=15",
-        shares: &[(Part::Server, 25.0), (Part::BeforeServer, 75.0)],
+        shares: &[
+            (LatencyComponent::Server, 25.0),
+            (LatencyComponent::BeforeServer, 75.0),
+        ],
     },
     Planted {
         label: "three parts",
         recipe: "delay=40ms&tail=20ms&size=10&header=Server-Timing:total;dur=30",
         shares: &[
-            (Part::Server, 50.0),
-            (Part::BeforeServer, 100.0 / 6.0),
-            (Part::Body, 100.0 / 3.0),
+            (LatencyComponent::Server, 50.0),
+            (LatencyComponent::BeforeServer, 100.0 / 6.0),
+            (LatencyComponent::Body, 100.0 / 3.0),
         ],
     },
     Planted {
         label: "not stated",
         recipe: "delay=60ms",
-        shares: &[(Part::Unexplained, 100.0), (Part::Server, 0.0)],
+        shares: &[
+            (LatencyComponent::Unexplained, 100.0),
+            (LatencyComponent::Server, 0.0),
+        ],
     },
 ];
 
@@ -96,11 +105,11 @@ fn queue(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let mean_ms = of_slowest.sum::<f64>() / slowest.requests.max(1) as f64;
     let in_server = 100.0 / mean_ms;
     for (part, percent) in [
-        (Part::Server, in_server),
-        (Part::BeforeServer, 100.0 - in_server),
+        (LatencyComponent::Server, in_server),
+        (LatencyComponent::BeforeServer, 100.0 - in_server),
     ] {
         // What the load generator caused is not in the server's log.
-        let of_server = 100.0 - share(&slowest, Part::Generator);
+        let of_server = 100.0 - share(&slowest, LatencyComponent::Generator);
         let seen = Figure::Plain(share(&slowest, part) / of_server * 100.0);
         let what = format!("a queue, by the server's log: {part}");
         case.ours(what, Figure::Plain(percent), POINTS, Some(seen));
@@ -115,7 +124,7 @@ fn slowest(ours: &RunReport) -> anyhow::Result<Slowest> {
 }
 
 /// The share of a part in the latency of the slowest requests, in percent.
-fn share(slowest: &Slowest, part: Part) -> f64 {
+fn share(slowest: &Slowest, part: LatencyComponent) -> f64 {
     let parts = slowest.parts.iter().filter(|it| it.part == part);
     parts.map(|it| it.slowest_us).sum::<f64>() / slowest.mean_us * 100.0
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use results::parts::breakdown::{Part, Slowest};
+use results::parts::breakdown::{LatencyComponent, Slowest};
 use results::{ErrorKind, RunResult};
 use testkit::{Folder, Output, one_line};
 
@@ -341,7 +341,7 @@ pub(crate) fn losses() -> Vec<Row> {
             let slowest = Slowest::of(breakdown.expect("it was asked for"));
             let reasons = slowest.expect("there were requests").reasons();
             let (part, share) = reasons[0];
-            assert_eq!(part, Part::Retransmission, "{reasons:?}");
+            assert_eq!(part, LatencyComponent::Retransmission, "{reasons:?}");
             // A response that is lost after its request was acknowledged is not seen from here.
             assert!(share > 0.5, "{reasons:?}");
             format!(

@@ -22,7 +22,7 @@ use crate::{ComparisonVerdict, Event, Output, RunEnd, RunStart};
 use exporter::{Exporter, Item, Post, Request};
 use messages::{KeyValue, Resource, Scope, Value};
 use points::Context;
-use results::exported::{Exported, State, exported};
+use results::exported::{ExportedMetric, ExportedRun, exported};
 
 pub use settings::{Endpoint, Settings};
 
@@ -33,7 +33,7 @@ pub struct Otlp {
     settings: Settings,
     /// Taken when it is closed.
     exporter: Option<Exporter>,
-    metrics: Vec<Exported>,
+    metrics: Vec<ExportedMetric>,
     attributes: Attributes,
     /// Of an experiment as a whole.
     experiment: Option<Resource>,
@@ -148,7 +148,7 @@ impl Otlp {
         let now_unix_ns = run.tick((self.clock)());
         if let Ok(result) = end.result {
             let snapshot = Snapshot::at_end(result);
-            let state = State {
+            let state = ExportedRun {
                 snapshot: &snapshot,
                 verdict: Some(&result.generator.verdict),
             };
@@ -201,7 +201,7 @@ impl Observer for Otlp {
         if snapshot.stage == Stage::Measuring {
             run.note_window(now_unix_ns, snapshot.elapsed_ns);
         }
-        let state = State {
+        let state = ExportedRun {
             snapshot,
             verdict: None,
         };

@@ -9,7 +9,7 @@ use super::messages::{
 };
 use super::{scope, text};
 use crate::exponential::{BUCKETS_MAX, Exponential, SCALE_MAX};
-use results::exported::{Exported, Instrument, REQUEST_DURATION, State, Value};
+use results::exported::{ExportedMetric, ExportedRun, Instrument, REQUEST_DURATION, Value};
 
 /// What all points of a request have.
 pub(super) struct Context<'a> {
@@ -50,8 +50,8 @@ pub(super) fn exemplars(recording: &Recording, start_unix_ns: u64) -> Vec<Exempl
 /// The metrics with their values now. Those in `ended` are also said to have no value from now on,
 /// so that nobody takes the last one for the current one.
 pub(super) fn request(
-    metrics: &[Exported],
-    state: State<'_>,
+    metrics: &[ExportedMetric],
+    state: ExportedRun<'_>,
     ended: &[&str],
     context: &Context<'_>,
 ) -> MetricsRequest {
@@ -72,8 +72,8 @@ pub(super) fn request(
 }
 
 /// The names of the metrics that have a value now and none after the run.
-pub(super) fn of_now(metrics: &[Exported], state: State<'_>) -> Vec<&'static str> {
-    let is_of_now = |metric: &&Exported| {
+pub(super) fn of_now(metrics: &[ExportedMetric], state: ExportedRun<'_>) -> Vec<&'static str> {
+    let is_of_now = |metric: &&ExportedMetric| {
         matches!(
             metric.instrument,
             Instrument::Gauge | Instrument::UpDownCounter
@@ -85,7 +85,7 @@ pub(super) fn of_now(metrics: &[Exported], state: State<'_>) -> Vec<&'static str
 
 /// `None` if there is nothing to say.
 fn message(
-    metric: &Exported,
+    metric: &ExportedMetric,
     value: Option<Value<'_>>,
     has_ended: bool,
     context: &Context<'_>,
@@ -135,7 +135,7 @@ fn message(
 }
 
 fn points_of_now(
-    metric: &Exported,
+    metric: &ExportedMetric,
     value: Option<Value<'_>>,
     has_ended: bool,
     context: &Context<'_>,
@@ -155,7 +155,7 @@ fn points_of_now(
 }
 
 fn points(
-    metric: &Exported,
+    metric: &ExportedMetric,
     value: Value<'_>,
     start_unix_ns: u64,
     context: &Context<'_>,
@@ -184,7 +184,7 @@ fn points(
 
 fn histogram_point(
     times: &Histogram,
-    metric: &Exported,
+    metric: &ExportedMetric,
     context: &Context<'_>,
     start_unix_ns: u64,
 ) -> HistogramPoint {
@@ -215,7 +215,7 @@ fn histogram_point(
     }
 }
 
-fn attributes(metric: &Exported, part: Option<&str>, context: &Context<'_>) -> Vec<KeyValue> {
+fn attributes(metric: &ExportedMetric, part: Option<&str>, context: &Context<'_>) -> Vec<KeyValue> {
     let mut attributes = context.attributes.to_vec();
     if metric.name.starts_with("http.client.") {
         attributes.extend_from_slice(context.of_http);

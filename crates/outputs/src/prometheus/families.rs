@@ -3,7 +3,9 @@
 use results::Histogram;
 
 use super::Current;
-use results::exported::{Exported, Instrument, State, Value, exported, prometheus_label};
+use results::exported::{
+    ExportedMetric, ExportedRun, Instrument, Value, exported, prometheus_label,
+};
 
 /// Upper limits of classic buckets, seconds: three for each power of ten, from 100 us to 100 s.
 pub(super) const CLASSIC_BOUNDS: [f64; 19] = [
@@ -44,7 +46,7 @@ pub(super) enum SampleValue<'a> {
 pub(super) fn families(current: &Current) -> Vec<Family<'_>> {
     let mut families = vec![target_info(current)];
     if let Some(snapshot) = &current.snapshot {
-        let state = State {
+        let state = ExportedRun {
             snapshot,
             verdict: current.verdict.as_ref(),
         };
@@ -81,8 +83,8 @@ fn label((name, value): &(String, String)) -> (String, String) {
 
 /// `None` without a value.
 fn family<'a>(
-    metric: &Exported,
-    state: State<'a>,
+    metric: &ExportedMetric,
+    state: ExportedRun<'a>,
     labels: &[(String, String)],
 ) -> Option<Family<'a>> {
     let sample = |part: Option<(String, String)>, value| Sample {

@@ -9,9 +9,9 @@ const OF_ONE_WIDTH: u64 = PARTS as u64 / 2;
 /// one before to it, and all numbers have seven bits in each byte, the lowest first (LEB128). So
 /// neighbours take two bytes each, however wide they are.
 #[derive(Debug, Clone)]
-pub(super) struct Packed(Box<[u8]>);
+pub(super) struct PackedBuckets(Box<[u8]>);
 
-impl Packed {
+impl PackedBuckets {
     pub(super) fn of(values: impl Iterator<Item = (u64, u64)>) -> Self {
         let (mut bytes, mut last) = (Vec::new(), 0);
         for (value, count) in values {

@@ -33,7 +33,7 @@ use std::time::Duration;
 use presentation::{Block, TableBlock, TextBlock, Tone};
 use serde::{Deserialize, Serialize};
 
-use crate::exported::Exported;
+use crate::exported::ExportedMetric;
 use crate::metric::{Row, TimeRow};
 use crate::{Histogram, Recording, RunResult};
 
@@ -57,7 +57,7 @@ trait Measurement: Default {
 }
 
 /// A field of [`Parts`].
-trait Part {
+trait PartField {
     fn is_absent(&self) -> bool;
     fn merge(&mut self, other: &Self);
     fn histograms_mut(&mut self) -> Vec<&mut Histogram>;
@@ -65,7 +65,7 @@ trait Part {
     fn since(&self, earlier: &Self) -> Self;
 }
 
-impl<M: Measurement> Part for Option<M> {
+impl<M: Measurement> PartField for Option<M> {
     fn is_absent(&self) -> bool {
         self.is_none()
     }
@@ -101,7 +101,7 @@ macro_rules! parts {
         pub struct Parts {
             $(
                 $(#[$doc])*
-                #[serde(default, skip_serializing_if = "Part::is_absent")]
+                #[serde(default, skip_serializing_if = "PartField::is_absent")]
                 pub $name: $part,
             )*
         }
@@ -109,25 +109,28 @@ macro_rules! parts {
         impl Parts {
             /// Adds what another worker or machine has recorded.
             pub fn merge(&mut self, other: &Self) {
-                $(Part::merge(&mut self.$name, &other.$name);)*
+                $(PartField::merge(&mut self.$name, &other.$name);)*
             }
 
             /// Packs all of its histograms ([`Histogram::pack`]).
             pub fn pack(&mut self) {
-                $(Part::histograms_mut(&mut self.$name).into_iter().for_each(Histogram::pack);)*
+                $(
+                    let histograms = PartField::histograms_mut(&mut self.$name);
+                    histograms.into_iter().for_each(Histogram::pack);
+                )*
             }
 
             /// What is known of them during a run, and shown then
             /// ([`crate::snapshot::Snapshot::parts`]).
             #[must_use]
             pub fn so_far(&self) -> Self {
-                Self { $($name: Part::so_far(&self.$name),)* }
+                Self { $($name: PartField::so_far(&self.$name),)* }
             }
 
             /// The counts since `earlier`. Both are made by [`Self::so_far`].
             #[must_use]
             pub fn since(&self, earlier: &Self) -> Self {
-                Self { $($name: Part::since(&self.$name, &earlier.$name),)* }
+                Self { $($name: PartField::since(&self.$name, &earlier.$name),)* }
             }
         }
     };
@@ -163,7 +166,7 @@ pub struct PartView {
     /// The times that it has distributions of.
     pub(crate) times: &'static [TimeRow],
     /// What other programs get of it during a run.
-    pub(crate) exported: fn() -> Vec<Exported>,
+    pub(crate) exported: fn() -> Vec<ExportedMetric>,
     /// Checks that what it has recorded does not contradict itself or the result.
     pub(crate) check: fn(&RunResult) -> Result<(), String>,
     /// What the text of a run has below its totals; empty if there is nothing to show.

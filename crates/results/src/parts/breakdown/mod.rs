@@ -732,7 +732,7 @@ impl Measurement for BreakdownRecording {
     }
 }
 
-pub use slowest::{Part, PartTime, Slowest, slowest_from_ns};
+pub use slowest::{ComponentTime, LatencyComponent, Slowest, slowest_from_ns};
 
 pub(super) static VIEW: PartView = PartView {
     check,

@@ -24,7 +24,7 @@ const NAMED_SHARE: f64 = 0.05;
 
 /// A part of a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum LatencyComponent {
     /// The load generator sent or read late.
     Generator,
     /// No connection was free.
@@ -48,7 +48,7 @@ pub enum Part {
     NoResponse,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for LatencyComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Generator => "load generator",
@@ -67,9 +67,9 @@ impl fmt::Display for Part {
 
 /// A part of the latency of the slowest requests, and of the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PartTime {
+pub struct ComponentTime {
     /// Which part.
-    pub part: Part,
+    pub part: LatencyComponent,
     /// Mean over the slowest requests, microseconds.
     pub slowest_us: f64,
     /// Mean over the others, microseconds; `None` if there are none.
@@ -92,7 +92,7 @@ pub struct Slowest {
     /// How many of the slowest had their packets sent again.
     pub retransmitted: u64,
     /// All parts in which one of both has any time, in the order of a request.
-    pub parts: Vec<PartTime>,
+    pub parts: Vec<ComponentTime>,
     /// The metrics of the server: their means over the slowest requests and over the others,
     /// microseconds. A request without the metric counts as 0.
     pub server_timing: Vec<(String, f64, Option<f64>)>,
@@ -110,11 +110,14 @@ impl Slowest {
         let others = (rest.requests > 0).then(|| Means::of(&rest, None, is_stated));
         let slowest = Means::of(&slow, others.as_ref(), is_stated);
         let time = |means: &Means, part| means.parts.iter().find(|it| it.0 == part).map(|it| it.1);
-        let parts = slowest.parts.iter().map(|(part, slowest_us)| PartTime {
-            part: *part,
-            slowest_us: *slowest_us,
-            others_us: others.as_ref().and_then(|others| time(others, *part)),
-        });
+        let parts = slowest
+            .parts
+            .iter()
+            .map(|(part, slowest_us)| ComponentTime {
+                part: *part,
+                slowest_us: *slowest_us,
+                others_us: others.as_ref().and_then(|others| time(others, *part)),
+            });
         let names = breakdown.server_timing.iter().enumerate();
         Some(Self {
             requests: slow.requests,
@@ -146,11 +149,11 @@ impl Slowest {
     /// to 1 at most: where other parts are shorter than usual, by shares below 0, these make up for
     /// a part of what the longer ones add.
     #[must_use]
-    pub fn reasons(&self) -> Vec<(Part, f64)> {
+    pub fn reasons(&self) -> Vec<(LatencyComponent, f64)> {
         let Some(additional_us) = self.additional_us() else {
             return Vec::new();
         };
-        let share = |it: &PartTime| {
+        let share = |it: &ComponentTime| {
             let more_us = it.slowest_us - it.others_us.unwrap_or(0.0);
             (it.part, more_us / additional_us)
         };
@@ -200,7 +203,7 @@ impl Slowest {
 /// Means over requests, microseconds.
 struct Means {
     latency_us: f64,
-    parts: [(Part, f64); 10],
+    parts: [(LatencyComponent, f64); 10],
     server_timing_us: Vec<f64>,
 }
 
@@ -215,7 +218,7 @@ impl Means {
         let us = |sum_ns: u64| sum_ns as f64 / 1e3 / requests;
         // Without the loss, these requests would have taken what the others take.
         let share = range.retransmitted as f64 / requests;
-        let usual_us = |is_asked: fn(Part) -> bool| {
+        let usual_us = |is_asked: fn(LatencyComponent) -> bool| {
             let parts = others.iter().flat_map(|others| others.parts);
             let asked = parts.filter(|(part, _)| is_asked(*part));
             asked.map(|(_, us)| us * share).sum::<f64>()
@@ -226,11 +229,13 @@ impl Means {
             lost_us -= taken_us;
             taken_us
         };
-        let usual_body_us = take(usual_us(|part| part == Part::Body));
+        let usual_body_us = take(usual_us(|part| part == LatencyComponent::Body));
         let usual_before_us = usual_us(|part| {
             matches!(
                 part,
-                Part::RoundTrip | Part::BeforeServer | Part::Unexplained
+                LatencyComponent::RoundTrip
+                    | LatencyComponent::BeforeServer
+                    | LatencyComponent::Unexplained
             )
         });
         // A round trip of theirs is there already.
@@ -249,16 +254,19 @@ impl Means {
         before_server_us -= of_stated_us;
         unexplained_us -= of_unexplained_us;
         let parts = [
-            (Part::Generator, us(range.own_ns)),
-            (Part::NoFreeConnection, us(range.queued_ns)),
-            (Part::Connecting, us(range.connecting_ns)),
-            (Part::Retransmission, lost_us),
-            (Part::RoundTrip, round_trip_us),
-            (Part::BeforeServer, before_server_us),
-            (Part::Server, us(range.server_ns)),
-            (Part::Unexplained, unexplained_us),
-            (Part::Body, us(range.last_byte_ns) + usual_body_us),
-            (Part::NoResponse, us(range.unanswered_ns)),
+            (LatencyComponent::Generator, us(range.own_ns)),
+            (LatencyComponent::NoFreeConnection, us(range.queued_ns)),
+            (LatencyComponent::Connecting, us(range.connecting_ns)),
+            (LatencyComponent::Retransmission, lost_us),
+            (LatencyComponent::RoundTrip, round_trip_us),
+            (LatencyComponent::BeforeServer, before_server_us),
+            (LatencyComponent::Server, us(range.server_ns)),
+            (LatencyComponent::Unexplained, unexplained_us),
+            (
+                LatencyComponent::Body,
+                us(range.last_byte_ns) + usual_body_us,
+            ),
+            (LatencyComponent::NoResponse, us(range.unanswered_ns)),
         ];
         Self {
             latency_us: us(range.sum_ns()),

@@ -1,6 +1,6 @@
 //! The metrics of good requests.
 
-use crate::exported::{self, Exported, Value};
+use crate::exported::{self, ExportedMetric, Value};
 use crate::metric::Better::Higher;
 use crate::metric::{Getter, Needs, Row, Unit, row};
 
@@ -24,8 +24,8 @@ pub(super) static METRICS: [Row; 2] = [
 ];
 
 #[rustfmt::skip]
-pub(super) fn exported() -> Vec<Exported> {
-    vec![Exported { attribute: Some("wrkbench.outcome"), ..exported::metric(
+pub(super) fn exported() -> Vec<ExportedMetric> {
+    vec![ExportedMetric { attribute: Some("wrkbench.outcome"), ..exported::metric(
         "wrkbench.judged", exported::REQUESTS,
         "With --good: requests of the window that met all limits, missed one, or may still do",
         |it| {

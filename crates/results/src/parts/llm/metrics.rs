@@ -2,7 +2,7 @@
 
 use crate::RunResult;
 use crate::Samples;
-use crate::exported::{self, Exported, Instrument, Value};
+use crate::exported::{self, ExportedMetric, Instrument, Value};
 use crate::metric::Better::{Higher, Neither};
 use crate::metric::{Getter, Needs, Row, Time, TimeRow, Unit, measured, row};
 
@@ -68,7 +68,7 @@ pub const FIRST_TOKEN: Time = Time::of(&TIMES[0]);
 pub const TIME_PER_TOKEN: Time = Time::of(&TIMES[3]);
 
 #[rustfmt::skip]
-pub(super) fn exported() -> Vec<Exported> {
+pub(super) fn exported() -> Vec<ExportedMetric> {
     vec![
         exported::metric("gen_ai.client.operation.time_to_first_chunk", exported::TIMES,
             "Until the first event with tokens of a language model's response",

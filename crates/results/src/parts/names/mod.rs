@@ -4,7 +4,7 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Part, PartSection, PartTable, PartView, Place};
+use super::{PartField, PartSection, PartTable, PartView, Place};
 use crate::counters::is_zero;
 use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses};
 
@@ -134,7 +134,7 @@ impl NameRecording {
     }
 }
 
-impl Part for Vec<NameRecording> {
+impl PartField for Vec<NameRecording> {
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
