@@ -15,8 +15,8 @@ use runner::{Observer, monotonic_ns};
 use crate::figures::{Figures, RunFigures};
 use crate::{Event, Output};
 use lines::{
-    AgentName, EndLine, ExperimentEndLine, ExperimentLine, Line, Moment, NoteLine, SecondLine,
-    StartLine, TrialEndLine, TrialOutcomeName, TrialStartLine, VerdictLine,
+    AgentName, EndLine, ExperimentEndLine, ExperimentLine, Moment, NoteLine, SecondLine, StartLine,
+    StreamLine, TrialEndLine, TrialOutcomeName, TrialStartLine, VerdictLine,
 };
 use writer::{Importance, Writer};
 
@@ -64,9 +64,9 @@ impl Stream {
         }
     }
 
-    fn write(&self, line: &Line<'_>) {
+    fn write(&self, line: &StreamLine<'_>) {
         let importance = match line {
-            Line::Second(_) => Importance::Second,
+            StreamLine::Second(_) => Importance::Second,
             _ => Importance::Event,
         };
         // A map with other keys than texts, which there is none of, would be the only reason.
@@ -84,7 +84,7 @@ impl Stream {
                 progress,
             } => {
                 self.position = Some(planned.position);
-                self.write(&Line::TrialStart(TrialStartLine {
+                self.write(&StreamLine::TrialStart(TrialStartLine {
                     moment: self.moment(),
                     trials: progress.total(),
                     attempt: *attempt,
@@ -100,7 +100,7 @@ impl Stream {
                 of,
             } => {
                 self.position = u32::try_from(*number).ok();
-                self.write(&Line::TrialStart(TrialStartLine {
+                self.write(&StreamLine::TrialStart(TrialStartLine {
                     moment: self.moment(),
                     trials: *of,
                     attempt: 1,
@@ -111,7 +111,7 @@ impl Stream {
                 }));
             }
             Of::Finished { trial, result, .. } => {
-                self.write(&Line::TrialEnd(TrialEndLine {
+                self.write(&StreamLine::TrialEnd(TrialEndLine {
                     moment: self.moment(),
                     outcome: TrialOutcomeName::Finished,
                     failure: None,
@@ -134,7 +134,7 @@ impl Stream {
             Of::TryFailed {
                 planned, failure, ..
             } => self.failed_trial(planned, failure, false),
-            Of::Note(text) => self.write(&Line::Note(NoteLine {
+            Of::Note(text) => self.write(&StreamLine::Note(NoteLine {
                 moment: self.moment(),
                 text,
             })),
@@ -147,7 +147,7 @@ impl Stream {
         failure: &experiment::Failure,
         again: bool,
     ) {
-        self.write(&Line::TrialEnd(TrialEndLine {
+        self.write(&StreamLine::TrialEnd(TrialEndLine {
             moment: self.moment(),
             outcome: TrialOutcomeName::Failed,
             failure: Some(&failure.reason),
@@ -166,7 +166,7 @@ impl Observer for Stream {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         let Some(run) = &mut self.run else { return };
         let figures = run.of_second(snapshot);
-        self.write(&Line::Second(SecondLine::new(
+        self.write(&StreamLine::Second(SecondLine::new(
             self.moment(),
             snapshot,
             figures,
@@ -177,14 +177,16 @@ impl Observer for Stream {
 impl Output for Stream {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::Experiment(experiment) => self.write(&Line::ExperimentStart(ExperimentLine {
-                moment: self.moment(),
-                experiment,
-            })),
+            Event::Experiment(experiment) => {
+                self.write(&StreamLine::ExperimentStart(ExperimentLine {
+                    moment: self.moment(),
+                    experiment,
+                }))
+            }
             Event::Trial(event) => self.trial(event),
             Event::Start(start) => {
                 self.run = Some(RunFigures::new(start.plan));
-                self.write(&Line::Start(StartLine {
+                self.write(&StreamLine::Start(StartLine {
                     moment: self.moment(),
                     version: env!("CARGO_PKG_VERSION"),
                     run_id: start.run_id,
@@ -196,7 +198,7 @@ impl Output for Stream {
             Event::End(end) => {
                 self.run = None;
                 let result = end.result.ok();
-                self.write(&Line::End(EndLine {
+                self.write(&StreamLine::End(EndLine {
                     moment: self.moment(),
                     failure: end.result.err(),
                     interrupted: result.is_some_and(|it| it.window.interrupted),
@@ -210,7 +212,7 @@ impl Output for Stream {
                 }));
             }
             Event::ExperimentEnd(outcome) => {
-                self.write(&Line::ExperimentEnd(ExperimentEndLine {
+                self.write(&StreamLine::ExperimentEnd(ExperimentEndLine {
                     moment: self.moment(),
                     finished: outcome.finished,
                     failed: outcome.failed,
@@ -219,7 +221,7 @@ impl Output for Stream {
                     abort: outcome.abort.as_ref().map(ToString::to_string),
                 }));
             }
-            Event::Verdict(verdict) => self.write(&Line::Verdict(VerdictLine {
+            Event::Verdict(verdict) => self.write(&StreamLine::Verdict(VerdictLine {
                 moment: self.moment(),
                 factor: verdict.factor,
                 place: verdict.place,

@@ -26,7 +26,7 @@ const FIGURES: [&str; 6] = [
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Happened {
+pub(super) struct RunEvent {
     /// The name of such events.
     name: &'static str,
     is_warning: bool,
@@ -35,13 +35,13 @@ pub(super) struct Happened {
 }
 
 /// The start of a run, with the agents and their places if a fleet makes it.
-pub(super) fn start(start: &RunStart<'_>) -> Happened {
+pub(super) fn start(start: &RunStart<'_>) -> RunEvent {
     let agents: Vec<&str> = start.agents.iter().map(|(name, _)| &**name).collect();
     let places: BTreeSet<&str> = start.agents.iter().map(|(_, place)| &**place).collect();
     let places: Vec<&str> = places.into_iter().collect();
     let lists = [("wrkbench.agents", agents), ("wrkbench.places", places)];
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
-    Happened {
+    RunEvent {
         name: "wrkbench.run.start",
         is_warning: false,
         body: format!("the run started: {}", start.plan.target.url),
@@ -52,10 +52,10 @@ pub(super) fn start(start: &RunStart<'_>) -> Happened {
 }
 
 /// The end of a run, and the verdict if there is a result.
-pub(super) fn end(end: &RunEnd<'_>) -> Vec<Happened> {
+pub(super) fn end(end: &RunEnd<'_>) -> Vec<RunEvent> {
     match end.result {
         Ok(result) => vec![figures(result), verdict(result, end.failed)],
-        Err(reason) => vec![Happened {
+        Err(reason) => vec![RunEvent {
             name: "wrkbench.run.end",
             is_warning: true,
             body: format!("the run failed: {reason}"),
@@ -64,7 +64,7 @@ pub(super) fn end(end: &RunEnd<'_>) -> Vec<Happened> {
     }
 }
 
-fn figures(result: &RunResult) -> Happened {
+fn figures(result: &RunResult) -> RunEvent {
     let responses = result.recording.counters.responses();
     let word = if result.window.interrupted {
         "was interrupted"
@@ -75,7 +75,7 @@ fn figures(result: &RunResult) -> Happened {
         let value = Metric::known(name)?.of(result)?.value;
         Some(attribute(&format!("wrkbench.{name}"), Value::Double(value)))
     });
-    Happened {
+    RunEvent {
         name: "wrkbench.run.end",
         is_warning: false,
         body: format!("the run {word} with {}", counted(responses, "response")),
@@ -83,7 +83,7 @@ fn figures(result: &RunResult) -> Happened {
     }
 }
 
-fn verdict(result: &RunResult, failed: &[String]) -> Happened {
+fn verdict(result: &RunResult, failed: &[String]) -> RunEvent {
     let verdict = &result.generator.verdict;
     let name = match verdict {
         Verdict::Undisturbed => "undisturbed",
@@ -95,7 +95,7 @@ fn verdict(result: &RunResult, failed: &[String]) -> Happened {
     let lines: Vec<String> = lines
         .chain(failed.iter().map(|it| format!("failed: {it}")))
         .collect();
-    Happened {
+    RunEvent {
         name: "wrkbench.run.verdict",
         is_warning: verdict.is_disturbed() || verdict.is_saturated() || !failed.is_empty(),
         body: lines.join("\n"),
@@ -107,10 +107,10 @@ fn verdict(result: &RunResult, failed: &[String]) -> Happened {
 }
 
 /// What a comparison of all trials of an experiment has shown.
-pub(super) fn comparison(verdict: &ComparisonVerdict<'_>) -> Happened {
+pub(super) fn comparison(verdict: &ComparisonVerdict<'_>) -> RunEvent {
     let factor = verdict.factor.map(|factor| text("wrkbench.factor", factor));
     let metric = text("wrkbench.metric", verdict.metric);
-    Happened {
+    RunEvent {
         name: "wrkbench.experiment.verdict",
         is_warning: false,
         body: verdict.sentence.to_owned(),
@@ -126,8 +126,8 @@ fn attribute(key: &str, value: Value) -> KeyValue {
 }
 
 /// The request that tells of it.
-pub(super) fn request(happened: Happened, resource: &Resource, time_unix_ns: u64) -> LogsRequest {
-    let Happened {
+pub(super) fn request(happened: RunEvent, resource: &Resource, time_unix_ns: u64) -> LogsRequest {
+    let RunEvent {
         name,
         is_warning,
         body,

@@ -100,7 +100,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct State {
+struct ExportQueue {
     items: VecDeque<Item>,
     /// Of the item that is being sent.
     sending: Option<Kind>,
@@ -123,13 +123,13 @@ struct Tally {
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedExportQueue {
+    state: Mutex<ExportQueue>,
     changed: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedExportQueue {
+    fn lock(&self) -> MutexGuard<'_, ExportQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,7 +137,7 @@ impl Shared {
 /// Sends items in the background.
 #[derive(Debug)]
 pub(super) struct Exporter {
-    shared: Arc<Shared>,
+    shared: Arc<SharedExportQueue>,
     /// Is disconnected when the thread has ended.
     ended: mpsc::Receiver<()>,
     flush_limit: Duration,
@@ -155,8 +155,8 @@ impl Exporter {
         flush_limit: Duration,
         backoff_min: Duration,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
+        let shared = Arc::new(SharedExportQueue {
+            state: Mutex::new(ExportQueue {
                 items: VecDeque::new(),
                 sending: None,
                 phase: Phase::Running,
@@ -298,7 +298,7 @@ enum Outcome {
 
 /// The side of the thread.
 struct Sender<'s> {
-    shared: &'s Shared,
+    shared: &'s SharedExportQueue,
     backoff_min: Duration,
     /// Failures since the latest success.
     failures: u32,
@@ -306,7 +306,7 @@ struct Sender<'s> {
 }
 
 impl<'s> Sender<'s> {
-    fn new(shared: &'s Shared, backoff_min: Duration) -> Self {
+    fn new(shared: &'s SharedExportQueue, backoff_min: Duration) -> Self {
         Self {
             shared,
             backoff_min,
@@ -332,7 +332,8 @@ impl<'s> Sender<'s> {
 
     /// The next item; `None` at the end.
     fn next(&self) -> Option<Item> {
-        let waits = |state: &mut State| state.items.is_empty() && state.phase == Phase::Running;
+        let waits =
+            |state: &mut ExportQueue| state.items.is_empty() && state.phase == Phase::Running;
         let state = self.shared.changed.wait_while(self.shared.lock(), waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let item = state.items.pop_front();
@@ -351,7 +352,7 @@ impl<'s> Sender<'s> {
             Err(reason) => Outcome::Silent(reason),
         };
         let mut guard = self.shared.lock();
-        let State {
+        let ExportQueue {
             items,
             sending,
             phase,
@@ -421,7 +422,7 @@ impl<'s> Sender<'s> {
     fn wait(&self, pause: Duration) {
         let state = self.shared.lock();
         let phase = state.phase;
-        let is_same = |state: &mut State| state.phase == phase;
+        let is_same = |state: &mut ExportQueue| state.phase == phase;
         drop(
             self.shared
                 .changed

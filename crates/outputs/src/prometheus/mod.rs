@@ -48,20 +48,20 @@ struct Scrapes {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ScrapeState {
     current: Arc<Current>,
     scrapes: Scrapes,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedScrapeState {
+    state: Mutex<ScrapeState>,
     /// There was a scrape.
     scraped: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedScrapeState {
+    fn lock(&self) -> MutexGuard<'_, ScrapeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,7 +109,7 @@ impl Scrapes {
 
 /// Serves the metrics of runs.
 pub struct Prometheus {
-    shared: Arc<Shared>,
+    shared: Arc<SharedScrapeState>,
     attributes: Attributes,
     address: SocketAddr,
 }
@@ -122,7 +122,7 @@ impl Prometheus {
     pub fn listen(addresses: &[SocketAddr]) -> io::Result<Self> {
         let listener = TcpListener::bind(addresses)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedScrapeState::default());
         server::start(listener, shared.clone())?;
         let prometheus = Self {
             shared,
@@ -179,7 +179,7 @@ impl Output for Prometheus {
     fn close(&mut self) -> Vec<String> {
         let state = self.shared.lock();
         let wait = state.scrapes.wait(monotonic_ns());
-        let is_missing = |state: &mut State| !state.scrapes.is_current;
+        let is_missing = |state: &mut ScrapeState| !state.scrapes.is_current;
         // What was not scraped is in the result: no reason for a warning.
         drop(
             self.shared
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_end_waits_for_those_who_scrape_and_for_nobody_else() {
         const S: u64 = 1_000_000_000;
-        let shared = Shared::default();
+        let shared = SharedScrapeState::default();
         let wait_s = |now_s: u64| shared.lock().scrapes.wait(now_s * S).as_secs();
         assert_eq!(wait_s(100), 0);
         shared.note_scrape(&shared.current(), 10 * S);

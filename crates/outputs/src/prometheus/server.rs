@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::accept::{Format, preferred};
 use super::families::families;
-use super::{Current, Shared, protobuf, text};
+use super::{Current, SharedScrapeState, protobuf, text};
 
 /// Clients at a time; others wait in the backlog of the socket.
 const CLIENTS_MAX: usize = 8;
@@ -28,7 +28,7 @@ const PAUSE_NS: u64 = 1_000_000_000;
 ///
 /// # Errors
 /// When the system cannot create it.
-pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+pub(super) fn start(listener: TcpListener, shared: Arc<SharedScrapeState>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let server = Server {
         listener,
@@ -43,7 +43,7 @@ pub(super) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()
 
 struct Server {
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<SharedScrapeState>,
     clients: Vec<Client>,
     /// Nobody is accepted before this moment.
     paused_until_ns: u64,
@@ -132,7 +132,7 @@ fn is_for_now(error: &io::Error) -> bool {
 
 impl Client {
     /// Reads and writes what is possible. Returns whether the client is still there.
-    fn turn(&mut self, shared: &Shared, now_ns: u64) -> bool {
+    fn turn(&mut self, shared: &SharedScrapeState, now_ns: u64) -> bool {
         if self.response.is_none() && !self.read(shared) {
             return false;
         }
@@ -153,7 +153,7 @@ impl Client {
     }
 
     /// Reads up to the end of the head. A body of the request is ignored.
-    fn read(&mut self, shared: &Shared) -> bool {
+    fn read(&mut self, shared: &SharedScrapeState) -> bool {
         let mut buffer = [0; 1024];
         loop {
             match self.stream.read(&mut buffer) {
@@ -182,7 +182,7 @@ fn end_of_head(head: &[u8]) -> Option<usize> {
 }
 
 /// The response to a request with this head (RFC 9112).
-fn respond(head: &str, shared: &Shared) -> Response {
+fn respond(head: &str, shared: &SharedScrapeState) -> Response {
     let mut lines = head.lines();
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next());
@@ -244,10 +244,10 @@ mod tests {
 
     use super::*;
 
-    fn server() -> (SocketAddr, Arc<Shared>) {
+    fn server() -> (SocketAddr, Arc<SharedScrapeState>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedScrapeState::default());
         start(listener, shared.clone()).expect("it starts");
         (address, shared)
     }

@@ -14,7 +14,7 @@ use crate::figures::{Figures, SecondFigures};
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(super) enum Line<'a> {
+pub(super) enum StreamLine<'a> {
     /// The load of a run starts.
     Start(StartLine<'a>),
     /// A second of a run.
@@ -323,7 +323,7 @@ pub(super) struct VerdictLine<'a> {
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn schema() -> serde_json::Value {
-    results::schema::of::<Line<'static>>(
+    results::schema::of::<StreamLine<'static>>(
         "wrkbench stream",
         "One line of wrkbench --stream. Names carry units; those in interval and total are the \
          names of metrics. docs/live.md explains the fields.",

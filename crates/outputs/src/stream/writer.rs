@@ -96,7 +96,7 @@ impl Sink {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct LineQueue {
     lines: VecDeque<String>,
     /// A line is being written.
     is_writing: bool,
@@ -110,14 +110,14 @@ struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedLineQueue {
+    queue: Mutex<LineQueue>,
     /// The queue has changed.
     changed: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl SharedLineQueue {
+    fn lock(&self) -> MutexGuard<'_, LineQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,14 +144,14 @@ impl Shared {
 
 /// Hands lines to the thread that writes them.
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLineQueue>,
 }
 
 impl Writer {
     /// # Errors
     /// When the system cannot create a thread.
     pub(super) fn start(mut sink: Sink) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedLineQueue::default());
         let writer = Self {
             shared: shared.clone(),
         };
@@ -201,7 +201,7 @@ impl Writer {
         let mut queue = self.shared.lock();
         queue.is_closed = true;
         self.shared.changed.notify_all();
-        let is_busy = |queue: &mut Queue| queue.is_writing || !queue.lines.is_empty();
+        let is_busy = |queue: &mut LineQueue| queue.is_writing || !queue.lines.is_empty();
         let waited = self
             .shared
             .changed
