@@ -24,7 +24,7 @@ use format::{LogFormat, SAMPLE_LINES};
 pub use input::LogError;
 use input::{Lines, NumberedLine};
 use known::KnownRequests;
-use line::Line;
+use line::LogEntry;
 
 /// How to read a log.
 #[derive(Debug, Clone, Copy)]
@@ -196,7 +196,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn add(&mut self, line: &Line<'_>) -> Result<(), Fault> {
+    fn add(&mut self, line: &LogEntry<'_>) -> Result<(), Fault> {
         let is_safe = SAFE_METHODS.contains(&line.method.as_ref());
         if !is_safe && !self.all_methods {
             self.summary.unsafe_left_out += 1;
@@ -287,7 +287,7 @@ impl Reader<'_> {
 }
 
 /// The request of a line. Its only position is the line's, which the caller adds.
-fn entry(line: &Line<'_>) -> Result<Entry, Fault> {
+fn entry(line: &LogEntry<'_>) -> Result<Entry, Fault> {
     let path = path_of(&line.target)
         .ok_or_else(|| Fault::new(0, format!("{} is not a path", quoted(&line.target))))?;
     let headers = line.headers.iter().map(|(name, value)| Header {

@@ -4,7 +4,7 @@ use crate::capture::Capture;
 use crate::entry::{Entry, Header, MAX_WEIGHT};
 use crate::error::{Fault, quoted};
 use crate::form::FORMS;
-use crate::lines::{Line, SEPARATOR, directive, lines_of, without_version};
+use crate::lines::{SEPARATOR, TextLine, directive, lines_of, without_version};
 use crate::scope::Scope;
 use crate::template::Template;
 
@@ -15,7 +15,7 @@ pub(crate) fn read<'a>(
     scope: &mut Scope<'a>,
     sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let lines: Vec<Line<'_>> = lines_of(text, at).collect();
+    let lines: Vec<TextLine<'_>> = lines_of(text, at).collect();
     let mut title = None;
     let mut begin = 0;
     loop {
@@ -49,7 +49,7 @@ struct Source<'t> {
 
 /// The lines of one request, and those before it.
 struct Section<'t, 's, 'a> {
-    lines: &'t [Line<'t>],
+    lines: &'t [TextLine<'t>],
     source: Source<'t>,
     scope: &'s mut Scope<'a>,
 }
@@ -110,7 +110,7 @@ impl<'t> Section<'t, '_, '_> {
     }
 
     /// Reads what a request captures: `token $.data.token`.
-    fn capture(&mut self, line: Line<'t>, given: &'t str) -> Result<Capture, Fault> {
+    fn capture(&mut self, line: TextLine<'t>, given: &'t str) -> Result<Capture, Fault> {
         let fault = |problem: String| line.fault(given, problem);
         let (name, place) = given.split_once([' ', '\t']).ok_or_else(|| {
             fault("expected a name and a place, like # @capture token $.data.token".to_owned())
@@ -120,7 +120,7 @@ impl<'t> Section<'t, '_, '_> {
     }
 
     /// Reads a definition of a variable: `@name = value`.
-    fn define(&mut self, line: Line<'t>, variable: &'t str) -> Result<(), Fault> {
+    fn define(&mut self, line: TextLine<'t>, variable: &'t str) -> Result<(), Fault> {
         let (name, value) = variable
             .split_once('=')
             .ok_or_else(|| line.fault(variable, "expected a variable like @host = 127.0.0.1"))?;
@@ -136,7 +136,7 @@ impl<'t> Section<'t, '_, '_> {
     }
 
     /// Method and target of `METHOD URL HTTP/1.1`; the method and the version may be missing.
-    fn request_line(&self, line: Line<'t>) -> Result<(Option<&'t str>, &'t str), Fault> {
+    fn request_line(&self, line: TextLine<'t>) -> Result<(Option<&'t str>, &'t str), Fault> {
         let text = line.text.trim();
         let (method, target) = match text.split_once([' ', '\t']) {
             Some((method, target)) if plan::is_token(method) => (Some(method), target.trim()),
@@ -235,7 +235,12 @@ impl<'t> Section<'t, '_, '_> {
     }
 
     /// The content of a file in a body. Its templates count only after `<@`.
-    fn file(&mut self, line: Line<'t>, name: &'t str, expands: bool) -> Result<Template, Fault> {
+    fn file(
+        &mut self,
+        line: TextLine<'t>,
+        name: &'t str,
+        expands: bool,
+    ) -> Result<Template, Fault> {
         let name = name.trim();
         let fault = |problem: String| line.fault(name, problem);
         let content = self.scope.file(name).map_err(fault)?;
@@ -258,7 +263,7 @@ impl<'t> Section<'t, '_, '_> {
 const NO_SCRIPTS: &str =
     "handlers of responses and scripts are not supported; remove them, or use a Lua script (-s)";
 
-fn parse_weight(line: Line<'_>, text: &str) -> Result<u32, Fault> {
+fn parse_weight(line: TextLine<'_>, text: &str) -> Result<u32, Fault> {
     let weight = text.parse::<u32>().ok();
     weight
         .filter(|weight| (1..=MAX_WEIGHT).contains(weight))

@@ -23,7 +23,7 @@ const MAX_AT_MS: f64 = 9e12;
 /// The keys of a line. Raw values know where they are in the line.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct Line<'t> {
+struct LineKeys<'t> {
     #[serde(borrow)]
     method: Option<&'t RawValue>,
     #[serde(borrow)]
@@ -128,7 +128,7 @@ impl<'t> Source<'t> {
             let problem = "expected an object like {\"url\": \"http://host/path\"}";
             return Err(Fault::new(self.at, problem));
         }
-        let line: Line<'t> = self.parse(self.line)?;
+        let line: LineKeys<'t> = self.parse(self.line)?;
         if let Some(name) = line.csv {
             self.add_table(name, line.text, scope)?;
             return Ok(None);
@@ -236,7 +236,7 @@ impl<'t> Source<'t> {
         })
     }
 
-    fn body(self, line: &Line<'t>, scope: &mut Scope<'_>) -> Result<Option<Template>, Fault> {
+    fn body(self, line: &LineKeys<'t>, scope: &mut Scope<'_>) -> Result<Option<Template>, Fault> {
         let given = [line.body, line.body_text, line.body_file, line.message];
         if let Some(second) = given.into_iter().flatten().nth(1) {
             let problem = "a request has only one of body, body_text, body_file and message";

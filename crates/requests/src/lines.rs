@@ -7,13 +7,13 @@ pub(crate) const SEPARATOR: &str = "###";
 
 /// A line without its end.
 #[derive(Clone, Copy)]
-pub(crate) struct Line<'t> {
+pub(crate) struct TextLine<'t> {
     pub(crate) text: &'t str,
     /// Where it begins in the file.
     pub(crate) at: usize,
 }
 
-impl<'t> Line<'t> {
+impl<'t> TextLine<'t> {
     pub(crate) fn is_blank(self) -> bool {
         self.text.trim().is_empty()
     }
@@ -54,11 +54,11 @@ impl<'t> Line<'t> {
 }
 
 /// The lines of a text that begins at `at` in the file.
-pub(crate) fn lines_of(text: &str, at: usize) -> impl Iterator<Item = Line<'_>> {
+pub(crate) fn lines_of(text: &str, at: usize) -> impl Iterator<Item = TextLine<'_>> {
     let mut begin = at;
     text.split_inclusive('\n').map(move |with_end| {
         let text = with_end.strip_suffix('\n').unwrap_or(with_end);
-        let line = Line {
+        let line = TextLine {
             text: text.strip_suffix('\r').unwrap_or(text),
             at: begin,
         };
@@ -180,7 +180,7 @@ mod tests {
             ("example.com:80/", false),
             ("example.com/b", false),
         ] {
-            let line = Line { text, at: 0 };
+            let line = TextLine { text, at: 0 };
             assert_eq!(line.header("").is_ok(), is_header, "{text}");
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::compile::MAX_NAME_BYTES;
 use crate::entry::{Entry, Header};
 use crate::error::Fault;
-use crate::lines::{Line, RequestLine, lines_of};
+use crate::lines::{RequestLine, TextLine, lines_of};
 use crate::scope::Scope;
 use crate::template::Template;
 
@@ -94,7 +94,7 @@ fn name_of(request: &RequestLine<'_>) -> String {
 }
 
 /// Why a line is no request.
-fn problem(line: Line<'_>, is_below_request: bool) -> String {
+fn problem(line: TextLine<'_>, is_below_request: bool) -> String {
     let mut words = line.text.split_whitespace().skip(1);
     let advice = match words.next() {
         // As in the lists of siege.
@@ -115,7 +115,7 @@ struct Open {
 
 impl Open {
     fn new(
-        line: Line<'_>,
+        line: TextLine<'_>,
         request: RequestLine<'_>,
         name: Option<String>,
         scope: &mut Scope<'_>,
@@ -141,7 +141,7 @@ impl Open {
     }
 
     /// Reads a header or the name of the file with the body.
-    fn read(&mut self, line: Line<'_>, scope: &mut Scope<'_>) -> Result<(), Fault> {
+    fn read(&mut self, line: TextLine<'_>, scope: &mut Scope<'_>) -> Result<(), Fault> {
         if let Some(name) = line.text.trim().strip_prefix('@') {
             let content = scope.file(name.trim());
             let content = content.map_err(|problem| line.fault(name, problem))?;

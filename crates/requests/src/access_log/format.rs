@@ -6,7 +6,7 @@ use crate::error::{Fault, quoted};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LogFormat {
     name: String,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<FormatPart>,
     /// Whether a line may go on after the last part. Many people add fields to a well-known format.
     pub(super) may_continue: bool,
     /// Whether the time is that of the end of the response.
@@ -14,7 +14,7 @@ pub(crate) struct LogFormat {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Part {
+pub(super) enum FormatPart {
     Text(Vec<u8>),
     Field(Field),
 }
@@ -281,22 +281,22 @@ fn header_field(name: &str) -> Field {
 
 #[derive(Default)]
 struct Builder {
-    parts: Vec<Part>,
+    parts: Vec<FormatPart>,
 }
 
 impl Builder {
     fn text(&mut self, text: &str) {
         match self.parts.last_mut() {
             _ if text.is_empty() => {}
-            Some(Part::Text(last)) => last.extend_from_slice(text.as_bytes()),
-            _ => self.parts.push(Part::Text(text.as_bytes().to_vec())),
+            Some(FormatPart::Text(last)) => last.extend_from_slice(text.as_bytes()),
+            _ => self.parts.push(FormatPart::Text(text.as_bytes().to_vec())),
         }
     }
 
     /// Adds a field. Where one ends and the next begins must be visible in a line.
     fn field(&mut self, field: Field, at: usize) -> Result<(), Fault> {
-        let Some(Part::Field(last)) = self.parts.last_mut() else {
-            self.parts.push(Part::Field(field));
+        let Some(FormatPart::Field(last)) = self.parts.last_mut() else {
+            self.parts.push(FormatPart::Field(field));
             return Ok(());
         };
         match (&*last, field) {
@@ -312,7 +312,7 @@ impl Builder {
     fn finish(self, name: &str, is_time_of_end: bool) -> Result<LogFormat, Fault> {
         let has = |wanted: fn(&Field) -> bool| {
             let mut parts = self.parts.iter();
-            parts.any(|part| matches!(part, Part::Field(field) if wanted(field)))
+            parts.any(|part| matches!(part, FormatPart::Field(field) if wanted(field)))
         };
         let lacks = |what: &str| Err(Fault::new(0, format!("the format has no {what}")));
         if !has(|field| matches!(field, Field::Time(_))) {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::fmt::strtime;
 
 use super::SECOND_NS;
-use super::format::{Field, LogFormat, Part, TimeForm};
+use super::format::{Field, FormatPart, LogFormat, TimeForm};
 use crate::error::{Fault, quoted};
 
 /// When a request arrived at the server.
@@ -20,7 +20,7 @@ pub(crate) struct Moment {
 
 /// A request as a line has it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line<'a> {
+pub(crate) struct LogEntry<'a> {
     pub(crate) moment: Moment,
     pub(crate) method: Cow<'a, str>,
     pub(crate) target: Cow<'a, str>,
@@ -44,18 +44,18 @@ struct Fields<'a> {
 
 impl LogFormat {
     /// Reads a line. Positions of faults are bytes from its start.
-    pub(crate) fn read<'a>(&'a self, line: &'a [u8]) -> Result<Line<'a>, Fault> {
+    pub(crate) fn read<'a>(&'a self, line: &'a [u8]) -> Result<LogEntry<'a>, Fault> {
         let mut fields = Fields::default();
         let mut at = 0;
         for (number, part) in self.parts.iter().enumerate() {
             let rest = &line[at..];
             match part {
-                Part::Text(text) if rest.starts_with(text) => at += text.len(),
-                Part::Text(text) => {
+                FormatPart::Text(text) if rest.starts_with(text) => at += text.len(),
+                FormatPart::Text(text) => {
                     let text = String::from_utf8_lossy(text);
                     return Err(Fault::new(at, format!("expected {}", quoted(&text))));
                 }
-                Part::Field(field) => {
+                FormatPart::Field(field) => {
                     let before = number.checked_sub(1).map(|number| &self.parts[number]);
                     let end = end_of_field(rest, before, self.parts.get(number + 1));
                     let end = end.ok_or_else(|| lacks_rest(self.parts.get(number + 1), at))?;
@@ -76,9 +76,9 @@ impl LogFormat {
     }
 }
 
-fn lacks_rest(after: Option<&Part>, at: usize) -> Fault {
+fn lacks_rest(after: Option<&FormatPart>, at: usize) -> Fault {
     let text = match after {
-        Some(Part::Text(text)) => String::from_utf8_lossy(text),
+        Some(FormatPart::Text(text)) => String::from_utf8_lossy(text),
         _ => "".into(),
     };
     let problem = format!("expected {} in the rest of the line", quoted(&text));
@@ -86,13 +86,17 @@ fn lacks_rest(after: Option<&Part>, at: usize) -> Fault {
 }
 
 /// Where a field ends: before the text that follows it. Quotes within quotes are escaped.
-fn end_of_field(rest: &[u8], before: Option<&Part>, after: Option<&Part>) -> Option<usize> {
-    let Some(Part::Text(text)) = after else {
+fn end_of_field(
+    rest: &[u8],
+    before: Option<&FormatPart>,
+    after: Option<&FormatPart>,
+) -> Option<usize> {
+    let Some(FormatPart::Text(text)) = after else {
         // A field without text after it is the last one.
         return Some(rest.len());
     };
     let is_quoted = text.first() == Some(&b'"')
-        && matches!(before, Some(Part::Text(before)) if before.last() == Some(&b'"'));
+        && matches!(before, Some(FormatPart::Text(before)) if before.last() == Some(&b'"'));
     if !is_quoted {
         return memchr::memmem::find(rest, text);
     }
@@ -150,7 +154,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    fn finish(self, is_time_of_end: bool) -> Result<Line<'a>, Fault> {
+    fn finish(self, is_time_of_end: bool) -> Result<LogEntry<'a>, Fault> {
         let lacks = |what: &str| Fault::new(0, format!("the line has no {what}"));
         let time = self.time.ok_or_else(|| lacks("time"))?;
         let target = self.target.ok_or_else(|| lacks("request"))?;
@@ -178,7 +182,7 @@ impl<'a> Fields<'a> {
                 is_exact: false,
             },
         };
-        Ok(Line {
+        Ok(LogEntry {
             moment,
             method: self.method.unwrap_or(Cow::Borrowed("GET")),
             target: match self.query {
