@@ -10,7 +10,7 @@ use plan::secrets::{
 };
 use plan::{Body, Heading, ProxySpec, RunPlan, Target, UrlError};
 
-use crate::variables::{Marked, Part, Variables};
+use crate::variables::{MarkedText, SecretPlace, Variables};
 
 /// Requests and how to connect for them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -176,7 +176,7 @@ impl Conversion {
         Ok(words.join(" "))
     }
 
-    fn words(&self) -> Result<Vec<Marked>, String> {
+    fn words(&self) -> Result<Vec<MarkedText>, String> {
         let [request] = self.requests.as_slice() else {
             return Err(format!(
                 "{} requests are too many for one command (write them to a file with --output \
@@ -187,7 +187,7 @@ impl Conversion {
         let mut words = request.words()?;
         words.extend(self.connection.words(&request.url));
         let (url, secrets) = (request.url.clone(), secrets_in_url(&request.url));
-        words.push(Marked::new(url, secrets, Part::Url));
+        words.push(MarkedText::new(url, secrets, SecretPlace::Url));
         Ok(words)
     }
 
@@ -232,22 +232,24 @@ impl Request {
         }
     }
 
-    fn words(&self) -> Result<Vec<Marked>, String> {
+    fn words(&self) -> Result<Vec<MarkedText>, String> {
         let mut words = Vec::new();
-        let mut add = |option: &str, value| words.extend([Marked::plain(option), value]);
+        let mut add = |option: &str, value| words.extend([MarkedText::plain(option), value]);
         if let Some(method) = &self.method {
-            add("-X", Marked::plain(method));
+            add("-X", MarkedText::plain(method));
         }
         for (name, value) in &self.headers {
-            add("-H", header(name, value, Part::Header));
+            add("-H", header(name, value, SecretPlace::Header));
         }
         match &self.body {
             None => (),
-            Some(Body::File(path)) => add("--body-file", Marked::plain(path.display().to_string())),
+            Some(Body::File(path)) => {
+                add("--body-file", MarkedText::plain(path.display().to_string()))
+            }
             Some(Body::Inline(bytes)) => {
                 let text = argument(bytes)?;
                 let secrets = secrets_in_body(&text);
-                add("--body", Marked::new(text, secrets, Part::Body));
+                add("--body", MarkedText::new(text, secrets, SecretPlace::Body));
             }
         }
         Ok(words)
@@ -255,8 +257,8 @@ impl Request {
 }
 
 /// A header as an argument.
-fn header(name: &str, value: &str, part: Part) -> Marked {
-    let value = Marked::new(value, secrets_in_header(name, value), part);
+fn header(name: &str, value: &str, part: SecretPlace) -> MarkedText {
+    let value = MarkedText::new(value, secrets_in_header(name, value), part);
     value.after(&format!("{name}: "))
 }
 
@@ -275,19 +277,19 @@ fn argument(bytes: &[u8]) -> Result<String, String> {
 
 impl Connection {
     /// Its options, of which only those of the proxy have secrets.
-    fn words(&self, url: &str) -> Vec<Marked> {
+    fn words(&self, url: &str) -> Vec<MarkedText> {
         let options = self.options(url);
         let before = std::iter::once("").chain(options.iter().map(String::as_str));
         let words = before.zip(&options).map(|(option, word)| match option {
             "--proxy-user" => {
                 let secret = Secret::new("proxy-user", 0..word.len());
-                Marked::new(word, secret.into_iter().collect(), Part::Proxy)
+                MarkedText::new(word, secret.into_iter().collect(), SecretPlace::Proxy)
             }
             "--proxy-header" => match word.split_once(": ") {
-                Some((name, value)) => header(name, value, Part::Proxy),
-                None => Marked::plain(word),
+                Some((name, value)) => header(name, value, SecretPlace::Proxy),
+                None => MarkedText::plain(word),
             },
-            _ => Marked::plain(word),
+            _ => MarkedText::plain(word),
         });
         words.collect()
     }

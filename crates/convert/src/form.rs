@@ -2,7 +2,7 @@
 
 /// A part of a multipart body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct FormPart {
     pub(crate) name: String,
     pub(crate) file_name: Option<String>,
     pub(crate) content_type: Option<String>,
@@ -11,7 +11,7 @@ pub(crate) struct Part {
 }
 
 /// The body, and the boundary between its parts.
-pub(crate) fn body(parts: &[Part], escapes_with_backslash: bool) -> (Vec<u8>, String) {
+pub(crate) fn body(parts: &[FormPart], escapes_with_backslash: bool) -> (Vec<u8>, String) {
     let boundary = boundary(parts);
     let mut body = Vec::new();
     for part in parts {
@@ -48,7 +48,7 @@ pub(crate) fn body(parts: &[Part], escapes_with_backslash: bool) -> (Vec<u8>, St
 }
 
 /// A boundary that no part contains. The same parts always get the same one.
-fn boundary(parts: &[Part]) -> String {
+fn boundary(parts: &[FormPart]) -> String {
     let contains = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|it| it == part);
     let mut number = 0_u64;
     loop {

@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::conversion::{Connection, Conversion, Request};
-use crate::form::{self, Part};
+use crate::form::{self, FormPart};
 use crate::percent::percent_encoded;
 
 /// Why a HAR file cannot be converted; one line.
@@ -234,7 +234,11 @@ impl TryFrom<RawPostData> for PostData {
             Some(text) => (text.into_bytes(), None),
             None if data.mime_type.starts_with("multipart/") => {
                 let (body, boundary) = form::body(
-                    &data.params.into_iter().map(Part::from).collect::<Vec<_>>(),
+                    &data
+                        .params
+                        .into_iter()
+                        .map(FormPart::from)
+                        .collect::<Vec<_>>(),
                     false,
                 );
                 (
@@ -253,7 +257,7 @@ impl TryFrom<RawPostData> for PostData {
     }
 }
 
-impl From<Param> for Part {
+impl From<Param> for FormPart {
     fn from(param: Param) -> Self {
         Self {
             name: param.name,

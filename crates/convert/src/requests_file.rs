@@ -9,7 +9,7 @@ use plan::secrets::{hide_in_body, secrets_in_body, secrets_in_header, secrets_in
 use serde_json::{Map, Value};
 
 use crate::conversion::Request;
-use crate::variables::{Marked, Part, Variables};
+use crate::variables::{MarkedText, SecretPlace, Variables};
 
 /// The text of a requests file, with all secrets in it.
 #[must_use]
@@ -29,8 +29,8 @@ pub fn text_with_variables(requests: &[Request], variables: &mut Variables) -> S
 fn line(request: &Request, mut variables: Option<&mut Variables>) -> String {
     let hides = variables.is_some();
     let mut template = |text: &str, secrets, part| match &mut variables {
-        Some(variables) => variables.template(&Marked::new(text, secrets, part)),
-        None => Variables::default().template(&Marked::plain(text)),
+        Some(variables) => variables.template(&MarkedText::new(text, secrets, part)),
+        None => Variables::default().template(&MarkedText::plain(text)),
     };
     let mut members = Vec::new();
     let mut add = |name: &str, value: Value| members.push(format!("{}:{value}", Value::from(name)));
@@ -38,7 +38,10 @@ fn line(request: &Request, mut variables: Option<&mut Variables>) -> String {
         add("method", method.as_str().into());
     }
     let url = &request.url;
-    add("url", template(url, secrets_in_url(url), Part::Url).into());
+    add(
+        "url",
+        template(url, secrets_in_url(url), SecretPlace::Url).into(),
+    );
     let mut headers: Map<String, Value> = Map::new();
     for (name, value) in &request.headers {
         let values = headers
@@ -46,7 +49,7 @@ fn line(request: &Request, mut variables: Option<&mut Variables>) -> String {
             .or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(values) = values {
             let secrets = secrets_in_header(name, value);
-            values.push(template(value, secrets, Part::Header).into());
+            values.push(template(value, secrets, SecretPlace::Header).into());
         }
     }
     if !headers.is_empty() {
@@ -57,7 +60,7 @@ fn line(request: &Request, mut variables: Option<&mut Variables>) -> String {
         Some(Body::File(path)) => add("body_file", path.display().to_string().into()),
         Some(Body::Inline(bytes)) => match std::str::from_utf8(bytes) {
             Ok(text) => {
-                let text = template(text, secrets_in_body(text), Part::Body);
+                let text = template(text, secrets_in_body(text), SecretPlace::Body);
                 add("body_text", text.into());
             }
             // It has no templates, and a run refuses the mark of a secret.

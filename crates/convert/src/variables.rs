@@ -21,7 +21,7 @@ struct Variable {
 
 /// Where a secret is in a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum SecretPlace {
     Url,
     Header,
     Body,
@@ -30,19 +30,19 @@ pub(crate) enum Part {
 
 /// A text, and the secrets in it.
 #[derive(Debug)]
-pub(crate) struct Marked {
+pub(crate) struct MarkedText {
     pub(crate) text: String,
     pub(crate) secrets: Vec<Secret>,
-    pub(crate) part: Part,
+    pub(crate) part: SecretPlace,
 }
 
-impl Marked {
+impl MarkedText {
     /// A text without secrets.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Self::new(text, Vec::new(), Part::Url)
+        Self::new(text, Vec::new(), SecretPlace::Url)
     }
 
-    pub(crate) fn new(text: impl Into<String>, secrets: Vec<Secret>, part: Part) -> Self {
+    pub(crate) fn new(text: impl Into<String>, secrets: Vec<Secret>, part: SecretPlace) -> Self {
         Self {
             text: text.into(),
             secrets,
@@ -77,14 +77,14 @@ impl Variables {
     }
 
     /// A text as a template of a requests file.
-    pub(crate) fn template(&mut self, marked: &Marked) -> String {
+    pub(crate) fn template(&mut self, marked: &MarkedText) -> String {
         let variable = |name: &str| format!("{{{{env:{name}}}}}");
         // Braces that are no template.
         self.filled(marked, |text| text.replace("{{", "{{'{{'}}"), variable)
     }
 
     /// A word of a shell command, which fails if a variable is not set.
-    pub(crate) fn word(&mut self, marked: &Marked) -> String {
+    pub(crate) fn word(&mut self, marked: &MarkedText) -> String {
         if marked.secrets.is_empty() {
             return shell::quoted(&marked.text);
         }
@@ -100,11 +100,11 @@ impl Variables {
 
     fn filled(
         &mut self,
-        marked: &Marked,
+        marked: &MarkedText,
         literal: impl Fn(&str) -> String,
         variable: impl Fn(&str) -> String,
     ) -> String {
-        let Marked {
+        let MarkedText {
             text,
             secrets,
             part,
@@ -123,7 +123,7 @@ impl Variables {
         filled
     }
 
-    fn of(&mut self, secret: &Secret, value: &str, part: Part) -> &str {
+    fn of(&mut self, secret: &Secret, value: &str, part: SecretPlace) -> &str {
         let base = secret.variable();
         let name = |number: usize| match number {
             1 => base.clone(),
@@ -137,10 +137,10 @@ impl Variables {
                 Some(_) => number += 1,
                 None => {
                     let place = match part {
-                        Part::Url => "in a URL",
-                        Part::Header => "in a header",
-                        Part::Body => "in a body",
-                        Part::Proxy => "of the proxy",
+                        SecretPlace::Url => "in a URL",
+                        SecretPlace::Header => "in a header",
+                        SecretPlace::Body => "in a body",
+                        SecretPlace::Proxy => "of the proxy",
                     };
                     self.known.push(Variable {
                         name: its,
@@ -229,7 +229,7 @@ mod tests {
             let secrets = secrets_in_body(&body);
             let texts: Vec<String> = secrets.iter().map(|it| body[it.range.clone()].to_owned()).collect();
             let plain: String = parts(&body, &secrets).map(|(plain, _)| plain).collect();
-            let word = Variables::default().word(&Marked::new(body, secrets, Part::Body));
+            let word = Variables::default().word(&MarkedText::new(body, secrets, SecretPlace::Body));
             for text in texts.iter().filter(|text| text.len() > 9 && !plain.contains(*text)) {
                 prop_assert!(!word.contains(text.as_str()), "{} in {}", text, word);
             }

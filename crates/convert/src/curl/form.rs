@@ -2,13 +2,13 @@
 
 use super::data::read_file;
 use super::{CurlError, ReadFile};
-use crate::form::Part;
+use crate::form::FormPart;
 use crate::shell_words::Word;
 
 /// The value of `--form-string`: `name=content`, nothing of it special.
-pub(super) fn literal_part(word: &Word) -> Result<Part, CurlError> {
+pub(super) fn literal_part(word: &Word) -> Result<FormPart, CurlError> {
     let (name, content) = split(word)?;
-    Ok(Part {
+    Ok(FormPart {
         name: name.to_owned(),
         file_name: None,
         content_type: None,
@@ -19,7 +19,7 @@ pub(super) fn literal_part(word: &Word) -> Result<Part, CurlError> {
 
 /// The value of `--form`: `name=content`, `name=@file` or `name=<file`, each with `;type=`,
 /// `;filename=`, `;headers=` after it.
-pub(super) fn part(word: &Word, read: ReadFile<'_>) -> Result<Part, CurlError> {
+pub(super) fn part(word: &Word, read: ReadFile<'_>) -> Result<FormPart, CurlError> {
     let error = |message: String| CurlError::new(word.place, message);
     let (name, content) = split(word)?;
     let first = content.chars().next();
@@ -35,7 +35,7 @@ pub(super) fn part(word: &Word, read: ReadFile<'_>) -> Result<Part, CurlError> {
             "several files in the field {name:?} are not supported (repeat -F for each)"
         )));
     }
-    let mut part = Part {
+    let mut part = FormPart {
         name: name.to_owned(),
         file_name: None,
         content_type: None,

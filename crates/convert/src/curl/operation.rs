@@ -11,7 +11,7 @@ use super::options::Effect;
 use super::proxy::ProxyOptions;
 use super::{CurlError, ReadFile, url};
 use crate::conversion::{Connection, Request, Version};
-use crate::form::{Part, body as form_body};
+use crate::form::{FormPart, body as form_body};
 use crate::shell_words::{Place, Word};
 
 /// The encodings that a complete curl 8 accepts with `--compressed`.
@@ -25,7 +25,7 @@ pub(super) struct Operation {
     /// `-H`, in their order. An empty value removes curl's own header.
     headers: Vec<(String, Option<String>)>,
     data: Data,
-    form: Vec<Part>,
+    form: Vec<FormPart>,
     query: Vec<u8>,
     is_json: bool,
     is_get: bool,

@@ -10,7 +10,7 @@ mod synthetic;
 use plan::secrets::secrets_in_url;
 use serde_json::{Map, Value};
 
-use crate::variables::{Marked, Part, Variables};
+use crate::variables::{MarkedText, SecretPlace, Variables};
 
 pub use body::{Bodies, parse_extra};
 pub use endpoint::{DEFAULT_PATH, Endpoint};
@@ -78,11 +78,11 @@ fn within(
         words_max: 0,
         words: 0,
     };
-    let plain = |text: &str| Variables::default().template(&Marked::plain(text));
+    let plain = |text: &str| Variables::default().template(&MarkedText::plain(text));
     let path = &bodies.endpoint.path;
     let path = match &mut variables {
         Some(variables) => {
-            let marked = Marked::new(path, secrets_in_url(path), Part::Url);
+            let marked = MarkedText::new(path, secrets_in_url(path), SecretPlace::Url);
             variables.template(&marked)
         }
         None => plain(path),
