@@ -146,7 +146,7 @@ fn open(tunnel: &Tunnel, mut stream: Box<dyn Stream>) -> Result<Box<dyn Stream>,
         let rest = opening.receive(tunnel, &buffer[..length], &mut output);
         if let Some(rest) = rest.map_err(message_of)? {
             let begin = Cursor::new(rest);
-            return Ok(Box::new(Preceded { begin, stream }));
+            return Ok(Box::new(PrefixedStream { begin, stream }));
         }
     }
 }
@@ -162,12 +162,12 @@ pub(crate) fn spoken(error: &io::Error, what: &str) -> String {
 }
 
 /// A connection of which the first bytes have been read already.
-struct Preceded {
+struct PrefixedStream {
     begin: Cursor<Vec<u8>>,
     stream: Box<dyn Stream>,
 }
 
-impl Read for Preceded {
+impl Read for PrefixedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.begin.read(buffer)? {
             0 => self.stream.read(buffer),
@@ -176,7 +176,7 @@ impl Read for Preceded {
     }
 }
 
-impl Write for Preceded {
+impl Write for PrefixedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.write(bytes)
     }

@@ -89,7 +89,7 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
             return Ok(exchange);
         }
     };
-    let line = Line::new(&plan, &mut *connected.stream, connected.socket.as_ref());
+    let line = TimedStream::new(&plan, &mut *connected.stream, connected.socket.as_ref());
     let outcome = with_protocol(&plan, tls, line, &text, &mut exchange);
     exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
     if exchange.tls.is_none() {
@@ -154,7 +154,7 @@ fn name_of(protocol: Protocol) -> &'static str {
 
 /// The request that is sent.
 /// The request that is sent.
-struct First {
+struct FirstRequest {
     text: Vec<u8>,
     /// The address, if a script has looked it up or a file has requests.
     address: Option<Address>,
@@ -162,9 +162,9 @@ struct First {
     target: Option<Target>,
 }
 
-fn first_request(plan: &RunPlan, invocation: &Invocation) -> Result<First, RunnerError> {
+fn first_request(plan: &RunPlan, invocation: &Invocation) -> Result<FirstRequest, RunnerError> {
     if plan.request.script.is_none() && plan.request.file.is_none() {
-        return Ok(First {
+        return Ok(FirstRequest {
             text: RequestParts::of(plan)?.encode(plan),
             address: None,
             target: None,
@@ -196,7 +196,7 @@ fn first_request(plan: &RunPlan, invocation: &Invocation) -> Result<First, Runne
     }
     let addresses = prepared.addresses.into_iter().nth(host).unwrap_or_default();
     let mut others = prepared.more_hosts.into_iter();
-    Ok(First {
+    Ok(FirstRequest {
         text,
         address: addresses.into_iter().next(),
         target: host.checked_sub(1).and_then(|at| others.nth(at)),
@@ -238,13 +238,13 @@ fn received(response: Response) -> ReceivedResponse {
 }
 
 /// A connection.
-struct Connected {
+struct OpenConnection {
     stream: Box<dyn Stream>,
     /// Its socket if it is one of datagrams.
     socket: Option<UdpSocket>,
 }
 
-impl Connected {
+impl OpenConnection {
     fn to(plan: &RunPlan, address: &Address) -> io::Result<Self> {
         match (plan.load.protocol.is_http3(), address) {
             (true, Address::Tcp(address)) => {
@@ -277,11 +277,11 @@ fn connect(
     plan: &RunPlan,
     addresses: &[Address],
     exchange: &mut Exchange,
-) -> Result<(Connected, Address), String> {
+) -> Result<(OpenConnection, Address), String> {
     let begin_ns = monotonic_ns();
     let mut last = "no address".to_owned();
     for address in addresses {
-        let outcome = Connected::to(plan, address);
+        let outcome = OpenConnection::to(plan, address);
         let error = outcome.as_ref().err().map(plain);
         exchange.attempts.push(Attempt {
             address: match address {
@@ -306,7 +306,7 @@ fn connect(
 fn with_protocol(
     plan: &RunPlan,
     tls: Option<TlsClient>,
-    line: Line<'_>,
+    line: TimedStream<'_>,
     text: &[u8],
     exchange: &mut Exchange,
 ) -> Result<Response, String> {
@@ -330,7 +330,7 @@ fn with_protocol(
             let client = tls.ok_or("HTTP/3 needs TLS")?;
             let mut shared =
                 over_quic(client, limits, protocol.is_grpc()).map_err(|error| error.to_string())?;
-            let talk = Talk::<H3>::new(&mut shared, line);
+            let talk = SessionDriver::<H3>::new(&mut shared, line);
             let outcome = talk.run(text, exchange, H3::details);
             note_verification(plan, exchange);
             outcome
@@ -373,12 +373,12 @@ fn with_session<S: Session>(
     plan: &RunPlan,
     tls: Option<TlsClient>,
     mut shared: S::Shared,
-    line: Line<'_>,
+    line: TimedStream<'_>,
     text: &[u8],
     exchange: &mut Exchange,
 ) -> Result<Response, String> {
     let Some(TlsClient { config, name, .. }) = tls else {
-        return Talk::<S>::new(&mut shared, line).run(text, exchange, |_| None);
+        return SessionDriver::<S>::new(&mut shared, line).run(text, exchange, |_| None);
     };
     let alpn = plan.load.protocol.alpn();
     let spoken = AlpnProtocol {
@@ -386,13 +386,13 @@ fn with_session<S: Session>(
         is_implied: Alpn::chosen(None) == Some(alpn),
     };
     let mut shared = tls::TlsContext::new(config, name, spoken, shared);
-    let outcome = Talk::<Tls<S>>::new(&mut shared, line).run(text, exchange, Tls::details);
+    let outcome = SessionDriver::<Tls<S>>::new(&mut shared, line).run(text, exchange, Tls::details);
     note_verification(plan, exchange);
     outcome
 }
 
 /// What carries the bytes of a session, and how long it may be silent.
-struct Line<'a> {
+struct TimedStream<'a> {
     stream: &'a mut dyn Stream,
     /// The socket of datagrams, whose reads also end when a timer of the session is due. The reads
     /// of other connections have their limit already.
@@ -402,7 +402,7 @@ struct Line<'a> {
     heard_ns: u64,
 }
 
-impl<'a> Line<'a> {
+impl<'a> TimedStream<'a> {
     fn new(plan: &RunPlan, stream: &'a mut dyn Stream, socket: Option<&'a UdpSocket>) -> Self {
         let limit_ns = plan.time_limit().as_nanos();
         Self {
@@ -437,10 +437,10 @@ impl<'a> Line<'a> {
 }
 
 /// A session on a connection.
-struct Talk<'a, 'l, S: Session> {
+struct SessionDriver<'a, 'l, S: Session> {
     session: S,
     shared: &'a mut S::Shared,
-    line: Line<'l>,
+    line: TimedStream<'l>,
     output: Vec<u8>,
     events: Vec<Event>,
     buffer: Vec<u8>,
@@ -448,8 +448,8 @@ struct Talk<'a, 'l, S: Session> {
     heard: Vec<u8>,
 }
 
-impl<'a, 'l, S: Session> Talk<'a, 'l, S> {
-    fn new(shared: &'a mut S::Shared, line: Line<'l>) -> Self {
+impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
+    fn new(shared: &'a mut S::Shared, line: TimedStream<'l>) -> Self {
         S::at(shared, monotonic_ns());
         Self {
             session: S::new(shared),

@@ -18,7 +18,7 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 const MAX_LOG_BYTES: u64 = 1 << 40;
 
 /// The requests of a file, and what to tell the user about them, one line each.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedRequests {
     pub(crate) set: RequestSet,
     pub(crate) notes: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub(crate) fn load(
     headers: &[(String, String)],
     types: Option<&Schema>,
     invocation: &Invocation,
-) -> Result<Loaded, RunnerError> {
+) -> Result<LoadedRequests, RunnerError> {
     let defaults = Defaults {
         target: Some(&plan.target),
         headers,
@@ -44,7 +44,7 @@ pub(crate) fn load(
             Some(speed) => requests::load_with_moments(inputs, &defaults, speed),
             None => requests::load(inputs, &defaults),
         })?;
-        return Ok(Loaded {
+        return Ok(LoadedRequests {
             set,
             notes: Vec::new(),
         });
@@ -65,7 +65,7 @@ pub(crate) fn load(
             LogError::Read(error) => unreadable(error),
             LogError::File(error) => error.into(),
         })?;
-    Ok(Loaded {
+    Ok(LoadedRequests {
         set,
         notes: notes_of(&summary),
     })
