@@ -35,8 +35,8 @@ pub(crate) enum Frame {
 
 /// All processes and the images that they have mapped.
 #[derive(Default)]
-pub(crate) struct Spaces {
-    processes: HashMap<u32, Space>,
+pub(crate) struct AddressSpaces {
+    processes: HashMap<u32, AddressSpace>,
     images: Vec<Image>,
     /// By file: its image, if it is one.
     by_file: HashMap<FileId, Option<u32>>,
@@ -46,7 +46,7 @@ pub(crate) struct Spaces {
 
 /// The address space of a process.
 #[derive(Clone, Default)]
-struct Space {
+struct AddressSpace {
     name: String,
     /// In order of their addresses, with their image and its bias.
     mappings: Vec<(Mapping, Option<(u32, u64)>)>,
@@ -55,7 +55,7 @@ struct Space {
     is_old: bool,
 }
 
-impl Spaces {
+impl AddressSpaces {
     /// A process has mapped code, or runs another program.
     pub(crate) fn has_changed(&mut self, process: u32) {
         if let Some(space) = self.processes.get_mut(&process) {
@@ -68,7 +68,7 @@ impl Spaces {
         if process != parent
             && let Some(space) = self.processes.get(&parent)
         {
-            let space = Space {
+            let space = AddressSpace {
                 is_old: true,
                 ..space.clone()
             };
@@ -200,7 +200,7 @@ fn return_addresses(chain: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-impl Space {
+impl AddressSpace {
     /// Addresses within the functions of the program, innermost first, and whether the last one is
     /// where the thread has begun.
     fn unwind(

@@ -1,6 +1,7 @@
 //! Samples the call stacks of a server on this machine, and how long its threads were on a CPU and
 //! waited for one, with what the kernel has for that (perf_event_open(2), proc(5)).
 
+mod address_spaces;
 mod counters;
 mod image;
 mod mappings;
@@ -8,7 +9,6 @@ mod naming;
 mod perf_event;
 mod record;
 mod sampling;
-mod spaces;
 mod symbols;
 mod threads;
 

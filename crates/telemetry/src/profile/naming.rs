@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::address_spaces::{self, AddressSpaces, Frame};
 use super::sampling::StackTable;
-use super::spaces::{self, Frame, Spaces};
 use super::symbols::{SymbolTable, readable};
 
 /// Stacks of names.
@@ -19,7 +19,7 @@ pub(crate) struct NamedStacks {
 const NAMED_MAX: usize = 5;
 
 /// Names all frames.
-pub(crate) fn of(table: StackTable, spaces: &Spaces) -> NamedStacks {
+pub(crate) fn of(table: StackTable, spaces: &AddressSpaces) -> NamedStacks {
     let (frames, stacks) = table.into_parts();
     let names = Names::of(&frames, spaces);
     let mut functions: Vec<String> = Vec::new();
@@ -59,7 +59,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(frames: &[Frame], spaces: &Spaces) -> Self {
+    fn of(frames: &[Frame], spaces: &AddressSpaces) -> Self {
         let mut of_images: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
         let mut compilers: BTreeMap<u32, SymbolTable> = BTreeMap::new();
         let mut has_kernel = false;
@@ -99,7 +99,7 @@ impl Names {
             names.kernel = SymbolTable::of_kernel(&text);
         }
         for (process, table) in &mut compilers {
-            if let Some(text) = spaces::compiler_map(*process) {
+            if let Some(text) = address_spaces::compiler_map(*process) {
                 *table = SymbolTable::of_compiler(&text);
             }
         }
@@ -108,7 +108,7 @@ impl Names {
         names
     }
 
-    fn name(&self, frame: Frame, spaces: &Spaces) -> String {
+    fn name(&self, frame: Frame, spaces: &AddressSpaces) -> String {
         match frame {
             Frame::Kernel(address) => {
                 let name = self.kernel.name(address).unwrap_or("[unknown]");

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use results::{ProfileSamples, StackSample};
 
+use super::address_spaces::{AddressSpaces, Frame};
 use super::counters::Counters;
 use super::naming;
 use super::perf_event::{Ring, SAMPLES_PER_SEC};
 use super::record::{self, Record, Sample, Task};
-use super::spaces::{Frame, Spaces};
 use super::threads::ThreadMeter;
 use crate::clock;
 use crate::target::Target;
@@ -32,7 +32,7 @@ pub(crate) struct SamplingState {
     pub(crate) target: Target,
     pub(crate) counters: Counters,
     pub(crate) threads: ThreadMeter,
-    pub(crate) spaces: Spaces,
+    pub(crate) spaces: AddressSpaces,
     pub(crate) stacks: StackTable,
     pub(crate) notes: Vec<String>,
     samples: Vec<StackSample>,
@@ -88,7 +88,7 @@ impl SamplingState {
             target,
             counters,
             threads,
-            spaces: Spaces::default(),
+            spaces: AddressSpaces::default(),
             stacks: StackTable::default(),
             notes: Vec::new(),
             samples: Vec::new(),

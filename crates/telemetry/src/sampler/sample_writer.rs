@@ -30,7 +30,7 @@ pub(crate) struct SampleWriter {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct SampleLine<'a> {
     time: String,
     at_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ impl SampleWriter {
         let Some(mut output) = self.output.take() else {
             return;
         };
-        let line = Line {
+        let line = SampleLine {
             time: rfc3339(moment.unix_ms),
             at_ms: moment.at_ms,
             sockets,
