@@ -31,7 +31,7 @@ pub(crate) struct ResponseCache {
 
 /// A known request at the beginning of the input, and its response.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct CachedResponse {
     pub(crate) request_bytes: usize,
     pub(crate) response: Rc<PreparedResponse>,
 }
@@ -60,10 +60,10 @@ impl ResponseCache {
 
     /// The request at the start of the input. Only complete requests are cached, and a request's
     /// own bytes determine where it ends, so that no longer request can have one as its prefix.
-    pub(crate) fn find(&mut self, input: &[u8]) -> Option<Found> {
+    pub(crate) fn find(&mut self, input: &[u8]) -> Option<CachedResponse> {
         let index = self.index(input)?;
         let entry = &self.entries[index];
-        Some(Found {
+        Some(CachedResponse {
             request_bytes: entry.request.len(),
             response: Rc::clone(&entry.response),
         })

@@ -12,7 +12,7 @@ use crate::http2::{self, Http2, Next};
 use crate::llm::{Generation, Running, Turn};
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
-use crate::request::{BadRequest, Found, Head, RequestReader};
+use crate::request::{BadRequest, Head, RequestEvent, RequestReader};
 use crate::response;
 use crate::streams::Rest;
 
@@ -343,8 +343,8 @@ impl Connection {
             }
             match found {
                 Ok(None) => return,
-                Ok(Some(Found::Head(head))) => self.on_head(head, rest, at_ns, context),
-                Ok(Some(Found::End { body })) => {
+                Ok(Some(RequestEvent::Head(head))) => self.on_head(head, rest, at_ns, context),
+                Ok(Some(RequestEvent::End { body })) => {
                     let request = start.take().map(|from| &from[..from.len() - rest.len()]);
                     self.on_end(body, request, at_ns, context);
                 }

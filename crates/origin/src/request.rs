@@ -39,7 +39,7 @@ pub(crate) const HEAD_TOO_LARGE: BadRequest = bad(431, "the request head is long
 
 /// What the parser found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum RequestEvent {
     /// A complete head; its body may be incomplete.
     Head(Head),
     /// The end of a request.
@@ -52,7 +52,7 @@ pub(crate) enum Found {
 /// The parser state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RequestReader {
-    state: State,
+    state: RequestReaderState,
     /// The bytes so far of a head that is not complete.
     partial: Vec<u8>,
     /// The body, if it is kept.
@@ -61,7 +61,7 @@ pub(crate) struct RequestReader {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RequestReaderState {
     #[default]
     Head,
     Length(u64),
@@ -103,15 +103,15 @@ impl RequestReader {
     ///
     /// # Errors
     /// When the request is invalid. The parser cannot be used afterwards.
-    pub(crate) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Found>, BadRequest> {
+    pub(crate) fn next(&mut self, input: &mut &[u8]) -> Result<Option<RequestEvent>, BadRequest> {
         match self.state {
-            State::Head => self.read_head(input),
-            State::Length(left) => Ok(self.read_length(left, input)),
-            State::Chunks(chunk) => self.read_chunks(chunk, input),
+            RequestReaderState::Head => self.read_head(input),
+            RequestReaderState::Length(left) => Ok(self.read_length(left, input)),
+            RequestReaderState::Chunks(chunk) => self.read_chunks(chunk, input),
         }
     }
 
-    /// Keeps the body of the request whose head was just found, for [`Found::End`].
+    /// Keeps the body of the request whose head was just found, for [`RequestEvent::End`].
     pub(crate) fn keep_body(&mut self) {
         self.keeps_body = true;
     }
@@ -119,10 +119,10 @@ impl RequestReader {
     /// Whether no request is in progress.
     #[must_use]
     pub(crate) fn is_at_start(&self) -> bool {
-        self.state == State::Head && self.partial.is_empty()
+        self.state == RequestReaderState::Head && self.partial.is_empty()
     }
 
-    fn read_head(&mut self, input: &mut &[u8]) -> Result<Option<Found>, BadRequest> {
+    fn read_head(&mut self, input: &mut &[u8]) -> Result<Option<RequestEvent>, BadRequest> {
         if self.partial.is_empty() {
             // RFC 9112 section 2.2: ignore empty lines before a request.
             let start = input.iter().position(|byte| !b"\r\n".contains(byte));
@@ -159,15 +159,15 @@ impl RequestReader {
         self.state = framing;
         self.keeps_body = false;
         self.body = Vec::new();
-        Ok(Some(Found::Head(head)))
+        Ok(Some(RequestEvent::Head(head)))
     }
 
-    fn read_length(&mut self, left: u64, input: &mut &[u8]) -> Option<Found> {
+    fn read_length(&mut self, left: u64, input: &mut &[u8]) -> Option<RequestEvent> {
         let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
         self.take_body(taken, input);
         let left = left - taken as u64;
         if left > 0 {
-            self.state = State::Length(left);
+            self.state = RequestReaderState::Length(left);
             return None;
         }
         Some(self.finish())
@@ -177,7 +177,7 @@ impl RequestReader {
         &mut self,
         mut chunk: Chunk,
         input: &mut &[u8],
-    ) -> Result<Option<Found>, BadRequest> {
+    ) -> Result<Option<RequestEvent>, BadRequest> {
         while let Some(&byte) = input.first() {
             if let Chunk::Data(left) = chunk {
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
@@ -196,7 +196,7 @@ impl RequestReader {
                 None => return Ok(Some(self.finish())),
             }
         }
-        self.state = State::Chunks(chunk);
+        self.state = RequestReaderState::Chunks(chunk);
         Ok(None)
     }
 
@@ -210,10 +210,10 @@ impl RequestReader {
         *input = rest;
     }
 
-    fn finish(&mut self) -> Found {
-        self.state = State::Head;
+    fn finish(&mut self) -> RequestEvent {
+        self.state = RequestReaderState::Head;
         self.keeps_body = false;
-        Found::End {
+        RequestEvent::End {
             body: std::mem::take(&mut self.body),
         }
     }
@@ -324,7 +324,7 @@ fn end_of_head(before: &[u8], input: &[u8]) -> Option<usize> {
     None
 }
 
-fn parse_head(bytes: &[u8]) -> Result<(Head, State), BadRequest> {
+fn parse_head(bytes: &[u8]) -> Result<(Head, RequestReaderState), BadRequest> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
@@ -349,7 +349,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head, State), BadRequest> {
             !fields.says_close
         },
         expects_continue: fields.expects_continue && !is_http10,
-        has_body: state != State::Length(0),
+        has_body: state != RequestReaderState::Length(0),
     };
     Ok((head, state))
 }
@@ -405,12 +405,12 @@ impl Fields {
     }
 
     /// RFC 9112 section 6.3; ambiguous framing is rejected.
-    fn framing(&self) -> Result<State, BadRequest> {
+    fn framing(&self) -> Result<RequestReaderState, BadRequest> {
         match (self.has_transfer_encoding, self.is_chunked, self.length) {
             (true, _, Some(_)) => Err(bad(400, "Transfer-Encoding and Content-Length together")),
             (true, false, None) => Err(bad(501, "only the transfer encoding chunked is known")),
-            (true, true, None) => Ok(State::Chunks(Chunk::START)),
-            (false, _, length) => Ok(State::Length(length.unwrap_or(0))),
+            (true, true, None) => Ok(RequestReaderState::Chunks(Chunk::START)),
+            (false, _, length) => Ok(RequestReaderState::Length(length.unwrap_or(0))),
         }
     }
 }
@@ -424,13 +424,13 @@ mod tests {
     use super::*;
 
     /// Parses everything in pieces of `step` bytes; bodies are kept.
-    fn read_all(bytes: &[u8], step: usize) -> Result<Vec<Found>, BadRequest> {
+    fn read_all(bytes: &[u8], step: usize) -> Result<Vec<RequestEvent>, BadRequest> {
         let mut reader = RequestReader::default();
         let mut found = Vec::new();
         for piece in bytes.chunks(step) {
             let mut rest = piece;
             while let Some(one) = reader.next(&mut rest)? {
-                if matches!(one, Found::Head(_)) {
+                if matches!(one, RequestEvent::Head(_)) {
                     reader.keep_body();
                 }
                 found.push(one);
@@ -440,12 +440,12 @@ mod tests {
         Ok(found)
     }
 
-    fn bodies(found: &[Found]) -> Vec<&[u8]> {
+    fn bodies(found: &[RequestEvent]) -> Vec<&[u8]> {
         found
             .iter()
             .filter_map(|one| match one {
-                Found::End { body } => Some(body.as_slice()),
-                Found::Head(_) => None,
+                RequestEvent::End { body } => Some(body.as_slice()),
+                RequestEvent::Head(_) => None,
             })
             .collect()
     }
@@ -477,10 +477,10 @@ mod tests {
         let heads: Vec<_> = found
             .iter()
             .filter_map(|one| match one {
-                Found::Head(head) => {
+                RequestEvent::Head(head) => {
                     Some((head.method.as_str(), head.target.as_str(), head.keeps_alive))
                 }
-                Found::End { .. } => None,
+                RequestEvent::End { .. } => None,
             })
             .collect();
         assert_eq!(
@@ -497,8 +497,8 @@ mod tests {
     #[test]
     fn connection_tokens_decide_persistence_in_any_case() {
         let keeps = |head: &str| match &read_all(head.as_bytes(), 9).unwrap()[0] {
-            Found::Head(head) => head.keeps_alive,
-            Found::End { .. } => panic!("no head"),
+            RequestEvent::Head(head) => head.keeps_alive,
+            RequestEvent::End { .. } => panic!("no head"),
         };
         assert!(!keeps("GET / HTTP/1.1\r\nConnection: Close\r\n\r\n"));
         assert!(!keeps("GET / HTTP/1.1\r\nConnection: te, close\r\n\r\n"));
@@ -573,7 +573,10 @@ mod tests {
     fn a_body_that_is_not_kept_is_read_without_storing_it() {
         let mut reader = RequestReader::default();
         let mut head: &[u8] = b"POST / HTTP/1.1\r\nContent-Length: 1000000000000\r\n\r\n";
-        assert!(matches!(reader.next(&mut head), Ok(Some(Found::Head(_)))));
+        assert!(matches!(
+            reader.next(&mut head),
+            Ok(Some(RequestEvent::Head(_)))
+        ));
         for _ in 0..100 {
             let mut rest: &[u8] = &[0; 4096];
             assert_eq!(reader.next(&mut rest), Ok(None));

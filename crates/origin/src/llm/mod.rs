@@ -1,11 +1,11 @@
 //! Bodies like those of a language model's server: the description.
 
-mod asked;
 mod dialect;
 mod generation;
+mod token_limit;
 
-pub(crate) use asked::tokens_asked;
 pub(crate) use generation::{Generation, Running, Turn};
+pub(crate) use token_limit::tokens_asked;
 
 use plan::Dialect;
 

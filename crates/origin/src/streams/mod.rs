@@ -1,7 +1,7 @@
 //! Requests and responses on the streams of a connection, over HTTP/2 and HTTP/3.
 
-pub(crate) mod part;
 pub(crate) mod response;
+pub(crate) mod step;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -17,8 +17,8 @@ use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, ECHO_MAX_BYTES, HEAD_TOO_LARGE, Head};
 
-use part::Part;
 use response::Encoding;
+use step::StreamStep;
 
 /// Collected frames are sent when they reach this size, in bytes.
 pub(crate) const FRAMES_BYTES: usize = 64 * 1024;
@@ -37,7 +37,7 @@ pub(crate) trait Writer: Debug {
     /// Whether it is HTTP/3.
     const IS_HTTP3: bool;
     /// How responses are written.
-    const FORM: Form<Part> = Form {
+    const FORM: Form<StreamStep> = Form {
         prepare: |recipe, traits| response::prepare(Self::ENCODING, recipe, traits),
         text: |status, media_type, body, close| {
             response::text(Self::ENCODING, status, media_type, body, close)
@@ -92,16 +92,16 @@ pub(crate) enum Pause {
 
 /// Responses to requests without a body, by their head.
 #[derive(Debug, Default)]
-pub(crate) struct Known(VecDeque<(Rc<RequestHead>, Rc<PreparedResponse<Part>>)>);
+pub(crate) struct Known(VecDeque<(Rc<RequestHead>, Rc<PreparedResponse<StreamStep>>)>);
 
 impl Known {
-    fn find(&self, head: &Rc<RequestHead>) -> Option<Rc<PreparedResponse<Part>>> {
+    fn find(&self, head: &Rc<RequestHead>) -> Option<Rc<PreparedResponse<StreamStep>>> {
         let mut known = self.0.iter();
         let (_, response) = known.find(|(known, _)| Rc::ptr_eq(known, head))?;
         Some(Rc::clone(response))
     }
 
-    fn add(&mut self, head: &Rc<RequestHead>, response: &Rc<PreparedResponse<Part>>) {
+    fn add(&mut self, head: &Rc<RequestHead>, response: &Rc<PreparedResponse<StreamStep>>) {
         if self.0.len() == KNOWN_MAX {
             self.0.pop_front();
         }
@@ -154,7 +154,7 @@ pub(crate) struct Upload {
 
 #[derive(Debug)]
 struct Pending {
-    response: Rc<PreparedResponse<Part>>,
+    response: Rc<PreparedResponse<StreamStep>>,
     /// The next part and its progress.
     part: usize,
     progress: u64,
@@ -366,7 +366,7 @@ impl<W: Writer> Streams<W> {
     fn accept(
         &mut self,
         stream: W::Stream,
-        response: &Rc<PreparedResponse<Part>>,
+        response: &Rc<PreparedResponse<StreamStep>>,
         at_ns: u64,
         context: &mut Context,
     ) {
@@ -408,21 +408,25 @@ impl<W: Writer> Streams<W> {
 
     /// Writes a response that needs no window but the one there is. This is the path of nearly all
     /// requests of a load test.
-    fn write_at_once(&mut self, stream: W::Stream, response: &PreparedResponse<Part>) -> bool {
+    fn write_at_once(
+        &mut self,
+        stream: W::Stream,
+        response: &PreparedResponse<StreamStep>,
+    ) -> bool {
         let writer = &mut self.writer;
         let (block, content) = match response.steps.as_slice() {
             [
-                Part::Head {
+                StreamStep::Head {
                     block,
                     ends_stream: true,
                     times: 1,
                 },
             ] => (block, None),
             [
-                Part::Head {
+                StreamStep::Head {
                     block, times: 1, ..
                 },
-                Part::Data {
+                StreamStep::Data {
                     content,
                     frame_bytes_max,
                     interval_ns: 0,
@@ -454,10 +458,10 @@ impl<W: Writer> Streams<W> {
             return;
         };
         let response = Rc::clone(&pending.response);
-        let mut outcome = Walked::On;
-        while outcome == Walked::On {
+        let mut outcome = StreamProgress::On;
+        while outcome == StreamProgress::On {
             let Some(part) = response.steps.get(pending.part) else {
-                outcome = Walked::Done;
+                outcome = StreamProgress::Done;
                 break;
             };
             let before = self.writer.sent_bytes();
@@ -469,11 +473,11 @@ impl<W: Writer> Streams<W> {
             }
         }
         match outcome {
-            Walked::Done => return finish(&pending, now_ns, context),
-            Walked::On | Walked::Turn => self.ready.push_back(stream),
-            Walked::Blocked => self.blocked.push(stream),
-            Walked::Until(due_ns) => self.due.push(Reverse((due_ns, stream))),
-            Walked::Never => {}
+            StreamProgress::Done => return finish(&pending, now_ns, context),
+            StreamProgress::On | StreamProgress::Turn => self.ready.push_back(stream),
+            StreamProgress::Blocked => self.blocked.push(stream),
+            StreamProgress::Until(due_ns) => self.due.push(Reverse((due_ns, stream))),
+            StreamProgress::Never => {}
         }
         self.responses.insert(stream, pending);
     }
@@ -481,14 +485,14 @@ impl<W: Writer> Streams<W> {
     fn walk_part(
         &mut self,
         stream: W::Stream,
-        part: &Part,
+        part: &StreamStep,
         pending: &mut Pending,
         now_ns: u64,
         context: &mut Context,
-    ) -> Walked {
+    ) -> StreamProgress {
         let writer = &mut self.writer;
         match part {
-            Part::Head {
+            StreamStep::Head {
                 block,
                 ends_stream,
                 times,
@@ -496,29 +500,29 @@ impl<W: Writer> Streams<W> {
                 writer.send_head(stream, block, *ends_stream);
                 return pending.repeat(*times, writer.pause(stream));
             }
-            Part::Data { .. } => return self.walk_data(stream, part, pending, now_ns),
-            Part::Generate(generation) => {
+            StreamStep::Data { .. } => return self.walk_data(stream, part, pending, now_ns),
+            StreamStep::Generate(generation) => {
                 return self.walk_generation(stream, generation, pending, now_ns, context);
             }
-            Part::Goaway => {
+            StreamStep::Goaway => {
                 writer.send_goaway();
                 self.is_closing = true;
             }
-            Part::Pause(delay) => {
+            StreamStep::Pause(delay) => {
                 pending.part += 1;
                 let pause_ns = delay.sample_ns(&mut context.random);
-                return Walked::Until(now_ns.saturating_add(pause_ns));
+                return StreamProgress::Until(now_ns.saturating_add(pause_ns));
             }
-            Part::Split => writer.split(stream),
-            Part::Hang => return Walked::Never,
-            Part::End(steps) => self.end = Some(steps.clone()),
-            Part::Forget { after } if self.requests < *after => {}
-            Part::Forget { .. } => self.end = Some(vec![Step::Forget]),
+            StreamStep::Split => writer.split(stream),
+            StreamStep::Hang => return StreamProgress::Never,
+            StreamStep::End(steps) => self.end = Some(steps.clone()),
+            StreamStep::Forget { after } if self.requests < *after => {}
+            StreamStep::Forget { .. } => self.end = Some(vec![Step::Forget]),
         }
         pending.part += 1;
         match part {
-            Part::End(_) => Walked::Done,
-            _ => Walked::On,
+            StreamStep::End(_) => StreamProgress::Done,
+            _ => StreamProgress::On,
         }
     }
 
@@ -530,19 +534,19 @@ impl<W: Writer> Streams<W> {
         pending: &mut Pending,
         now_ns: u64,
         context: &mut Context,
-    ) -> Walked {
+    ) -> StreamProgress {
         let writer = &mut self.writer;
         let log_index = pending.log_index;
         let running = pending.running.get_or_insert_with(|| {
             Box::new(Running::begin(generation, now_ns, log_index, context))
         });
         match running.next(generation, now_ns) {
-            Turn::Wait(until_ns) => return Walked::Until(until_ns),
+            Turn::Wait(until_ns) => return StreamProgress::Until(until_ns),
             Turn::Piece => {}
             Turn::End => {
                 pending.running = None;
                 pending.part += 1;
-                return Walked::On;
+                return StreamProgress::On;
             }
         }
         let left = running.rest().len() as u64;
@@ -550,9 +554,9 @@ impl<W: Writer> Streams<W> {
         let length = left.min(generation.frame_bytes_max).min(u64::from(most));
         if length == 0 {
             return if writer.is_open(stream) {
-                Walked::Blocked
+                StreamProgress::Blocked
             } else {
-                Walked::Never
+                StreamProgress::Never
             };
         }
         writer.send_data(stream, length as u32, false, |output| {
@@ -560,8 +564,8 @@ impl<W: Writer> Streams<W> {
         });
         running.handed(length as usize, generation, now_ns, context);
         match generation.byte_interval_ns {
-            Some(interval_ns @ 1..) => Walked::Until(now_ns.saturating_add(interval_ns)),
-            _ => Walked::after(writer.pause(stream)),
+            Some(interval_ns @ 1..) => StreamProgress::Until(now_ns.saturating_add(interval_ns)),
+            _ => StreamProgress::after(writer.pause(stream)),
         }
     }
 
@@ -569,19 +573,19 @@ impl<W: Writer> Streams<W> {
     fn walk_data(
         &mut self,
         stream: W::Stream,
-        part: &Part,
+        part: &StreamStep,
         pending: &mut Pending,
         now_ns: u64,
-    ) -> Walked {
+    ) -> StreamProgress {
         let writer = &mut self.writer;
-        let Part::Data {
+        let StreamStep::Data {
             content,
             frame_bytes_max,
             interval_ns,
             ends_stream,
         } = part
         else {
-            return Walked::On;
+            return StreamProgress::On;
         };
         let mut sent = 0;
         loop {
@@ -590,9 +594,9 @@ impl<W: Writer> Streams<W> {
             let length = left.min(*frame_bytes_max).min(u64::from(most));
             if length == 0 && left > 0 {
                 return if writer.is_open(stream) {
-                    Walked::Blocked
+                    StreamProgress::Blocked
                 } else {
-                    Walked::Never
+                    StreamProgress::Never
                 };
             }
             let is_last = length == left;
@@ -603,16 +607,16 @@ impl<W: Writer> Streams<W> {
             sent += length;
             if is_last {
                 (pending.part, pending.progress) = (pending.part + 1, 0);
-                return Walked::On;
+                return StreamProgress::On;
             }
             pending.progress += length;
             if *interval_ns > 0 {
-                return Walked::Until(now_ns.saturating_add(*interval_ns));
+                return StreamProgress::Until(now_ns.saturating_add(*interval_ns));
             }
             match writer.pause(stream) {
                 None if sent < TURN_BYTES => {}
-                None => return Walked::Turn,
-                pause => return Walked::after(pause),
+                None => return StreamProgress::Turn,
+                pause => return StreamProgress::after(pause),
             }
         }
     }
@@ -620,7 +624,7 @@ impl<W: Writer> Streams<W> {
 
 /// How far a response has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Walked {
+enum StreamProgress {
     /// To the next part.
     On,
     /// It is the turn of another stream.
@@ -635,7 +639,7 @@ enum Walked {
     Done,
 }
 
-impl Walked {
+impl StreamProgress {
     fn after(pause: Option<Pause>) -> Self {
         match pause {
             None => Self::On,
@@ -657,13 +661,13 @@ fn finish(done: &Pending, now_ns: u64, context: &mut Context) {
 
 impl Pending {
     /// After a frame that is sent this many times.
-    fn repeat(&mut self, times: u64, pause: Option<Pause>) -> Walked {
+    fn repeat(&mut self, times: u64, pause: Option<Pause>) -> StreamProgress {
         self.progress += 1;
         if self.progress >= times {
             (self.part, self.progress) = (self.part + 1, 0);
-            return Walked::On;
+            return StreamProgress::On;
         }
-        Walked::after(pause)
+        StreamProgress::after(pause)
     }
 }
 

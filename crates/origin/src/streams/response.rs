@@ -2,7 +2,7 @@
 
 use protocol::h2::grpc::Code;
 
-use super::part::{Content, Part};
+use super::step::{Content, StreamStep};
 use crate::events::Piece;
 use crate::fault::{End, Fault, Sent};
 use crate::llm::Generation;
@@ -24,7 +24,7 @@ pub(crate) fn prepare(
     encoding: Encoding,
     recipe: &Recipe,
     traits: &RequestTraits,
-) -> PreparedResponse<Part> {
+) -> PreparedResponse<StreamStep> {
     let writer = Writer {
         encoding,
         recipe,
@@ -40,13 +40,13 @@ pub(crate) fn text(
     media_type: &str,
     body: &str,
     close: bool,
-) -> PreparedResponse<Part> {
+) -> PreparedResponse<StreamStep> {
     let length = body.len().to_string();
     let fields = [("content-type", media_type), ("content-length", &length)];
     let block = encoding.block(status, &fields);
     let mut parts = vec![head(block, body.is_empty())];
     if !body.is_empty() {
-        parts.push(Part::Data {
+        parts.push(StreamStep::Data {
             content: Content::Copy(body.as_bytes().to_vec()),
             frame_bytes_max: u64::MAX,
             interval_ns: 0,
@@ -54,7 +54,7 @@ pub(crate) fn text(
         });
     }
     if close {
-        parts.push(Part::Goaway);
+        parts.push(StreamStep::Goaway);
     }
     PreparedResponse::new(status, true, parts)
 }
@@ -73,10 +73,12 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse<Part> {
+    fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse<StreamStep> {
         let (sent, end) = match fault {
             Some(Fault::Cut { sent, end }) => (*sent, Some(ending(*end))),
-            Some(Fault::Forget { after }) => (Sent::All, Some(Part::Forget { after: *after })),
+            Some(Fault::Forget { after }) => {
+                (Sent::All, Some(StreamStep::Forget { after: *after }))
+            }
             Some(Fault::DynamicEntry) => {
                 let parts = vec![head(DYNAMIC_ENTRY.to_vec(), true)];
                 return PreparedResponse::new(0, false, parts);
@@ -91,7 +93,7 @@ impl Writer<'_> {
         if let Some(Fault::Drip { interval_ns }) = fault {
             drip(&mut parts, *interval_ns);
             if *interval_ns == 0 {
-                parts.insert(0, Part::Split);
+                parts.insert(0, StreamStep::Split);
             }
         }
         parts.extend(end);
@@ -101,7 +103,7 @@ impl Writer<'_> {
     }
 
     /// The whole response, preceded by interim responses.
-    fn whole(&self) -> Vec<Part> {
+    fn whole(&self) -> Vec<StreamStep> {
         let mut parts = Vec::from_iter(self.interim());
         if self.recipe.is_call {
             parts.extend(self.call());
@@ -116,7 +118,7 @@ impl Writer<'_> {
             parts.extend(events);
             let end = Content::Copy(Vec::new());
             if !recipe.tail.is_none() {
-                parts.push(Part::Pause(recipe.tail));
+                parts.push(StreamStep::Pause(recipe.tail));
             }
             parts.push(self.data(end, !recipe.has_trailers));
             return self.with_trailers(parts);
@@ -127,7 +129,7 @@ impl Writer<'_> {
             if first.bytes() > 0 {
                 parts.push(self.data(first, false));
             }
-            parts.push(Part::Pause(recipe.tail));
+            parts.push(StreamStep::Pause(recipe.tail));
             content = last;
         }
         parts.push(self.data(content, !recipe.has_trailers));
@@ -135,7 +137,7 @@ impl Writer<'_> {
     }
 
     /// The messages of a call and its status. A call that fails at once has nothing but a head.
-    fn call(&self) -> Vec<Part> {
+    fn call(&self) -> Vec<StreamStep> {
         let recipe = self.recipe;
         let number = recipe.call_status.number().to_string();
         let text = format!("status {}", recipe.call_status);
@@ -158,40 +160,40 @@ impl Writer<'_> {
                 events.gap
             };
             if !delay.is_none() {
-                parts.push(Part::Pause(delay));
+                parts.push(StreamStep::Pause(delay));
             }
             parts.push(self.data(Content::Copy(self.traits.body.clone()), false));
         }
         if !recipe.tail.is_none() {
-            parts.push(Part::Pause(recipe.tail));
+            parts.push(StreamStep::Pause(recipe.tail));
         }
         parts.push(head(self.encoding.block_of(&status), true));
         parts
     }
 
     /// The events of a generation.
-    fn generation(&self, is_half: bool) -> Option<Vec<Part>> {
+    fn generation(&self, is_half: bool) -> Option<Vec<StreamStep>> {
         let generation = Generation {
             frame_bytes_max: self.recipe.chunk_bytes.unwrap_or(u64::MAX),
             ..self.recipe.events.generation(is_half)?
         };
-        Some(vec![Part::Generate(Box::new(generation))])
+        Some(vec![StreamStep::Generate(Box::new(generation))])
     }
 
     /// Events with the time before each, each in DATA frames of its own.
-    fn events(&self, is_half: bool) -> Option<Vec<Part>> {
+    fn events(&self, is_half: bool) -> Option<Vec<StreamStep>> {
         let pieces = self.recipe.events.pieces(is_half)?;
         let mut parts = Vec::new();
         for Piece { delay, content } in pieces {
             if !delay.is_none() {
-                parts.push(Part::Pause(delay));
+                parts.push(StreamStep::Pause(delay));
             }
             parts.push(self.data(Content::Copy(content), false));
         }
         Some(parts)
     }
 
-    fn with_trailers(&self, mut parts: Vec<Part>) -> Vec<Part> {
+    fn with_trailers(&self, mut parts: Vec<StreamStep>) -> Vec<StreamStep> {
         if self.recipe.has_trailers {
             let trailers = TRAILERS.map(|(name, value)| (name.to_ascii_lowercase(), value));
             let trailers = trailers
@@ -203,7 +205,7 @@ impl Writer<'_> {
     }
 
     /// The head, and perhaps half of the body.
-    fn begin(&self, sent: Sent) -> Vec<Part> {
+    fn begin(&self, sent: Sent) -> Vec<StreamStep> {
         let mut parts = vec![head(self.block(), false)];
         let half_bytes = self.body_bytes() / 2;
         if sent == Sent::Head || self.traits.is_bodiless {
@@ -218,8 +220,8 @@ impl Writer<'_> {
         parts
     }
 
-    fn data(&self, content: Content, ends_stream: bool) -> Part {
-        Part::Data {
+    fn data(&self, content: Content, ends_stream: bool) -> StreamStep {
+        StreamStep::Data {
             content,
             frame_bytes_max: self.recipe.chunk_bytes.unwrap_or(u64::MAX),
             interval_ns: 0,
@@ -261,9 +263,9 @@ impl Writer<'_> {
         (!is_unknown).then(|| self.body_bytes())
     }
 
-    fn interim(&self) -> Option<Part> {
+    fn interim(&self) -> Option<StreamStep> {
         let (times, status) = self.recipe.interim;
-        (times > 0).then(|| Part::Head {
+        (times > 0).then(|| StreamStep::Head {
             block: self.encoding.block(status, &[("x-interim", "1")]),
             ends_stream: false,
             times,
@@ -271,13 +273,13 @@ impl Writer<'_> {
     }
 
     /// What the connection does after the response.
-    fn end(&self) -> Option<Part> {
+    fn end(&self) -> Option<StreamStep> {
         let recipe = self.recipe;
         match recipe.closing {
-            Closing::Silent => Some(Part::End(vec![Step::Flush, Step::Close])),
-            Closing::Announced => Some(Part::Goaway),
+            Closing::Silent => Some(StreamStep::End(vec![Step::Flush, Step::Close])),
+            Closing::Announced => Some(StreamStep::Goaway),
             Closing::Keep if recipe.is_until_close || !self.traits.keeps_alive => {
-                Some(Part::Goaway)
+                Some(StreamStep::Goaway)
             }
             Closing::Keep => None,
         }
@@ -296,30 +298,30 @@ impl Writer<'_> {
     }
 }
 
-fn ending(end: End) -> Part {
+fn ending(end: End) -> StreamStep {
     match end {
-        End::Hang => Part::Hang,
-        End::Reset | End::Fin => Part::End(end.steps()),
+        End::Hang => StreamStep::Hang,
+        End::Reset | End::Fin => StreamStep::End(end.steps()),
     }
 }
 
-fn head(block: Vec<u8>, ends_stream: bool) -> Part {
-    Part::Head {
+fn head(block: Vec<u8>, ends_stream: bool) -> StreamStep {
+    StreamStep::Head {
         block,
         ends_stream,
         times: 1,
     }
 }
 
-fn drip(parts: &mut [Part], interval: u64) {
+fn drip(parts: &mut [StreamStep], interval: u64) {
     for part in parts {
         match part {
-            Part::Data {
+            StreamStep::Data {
                 frame_bytes_max,
                 interval_ns,
                 ..
             } => (*frame_bytes_max, *interval_ns) = (1, interval),
-            Part::Generate(generation) => {
+            StreamStep::Generate(generation) => {
                 generation.frame_bytes_max = 1;
                 generation.byte_interval_ns = Some(interval);
             }

@@ -1,4 +1,4 @@
-//! The parts of a response over HTTP/2 and HTTP/3.
+//! The steps of a response over HTTP/2 and HTTP/3.
 
 use crate::delay::Delay;
 use crate::llm::Generation;
@@ -6,7 +6,7 @@ use crate::prepared::{Step, append_body};
 
 /// One action on a stream or its connection.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum StreamStep {
     /// Send a header block, this many times.
     Head {
         block: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) enum Part {
     Forget { after: u64 },
 }
 
-impl Part {
+impl StreamStep {
     /// Whether its bytes are those of a response, and not of the connection.
     pub(crate) fn is_of_response(&self) -> bool {
         matches!(
