@@ -51,9 +51,9 @@ const HELP: &[&str] = &[
 /// The state of the view.
 #[derive(Debug, Clone)]
 pub struct Grid {
-    now: State,
+    now: GridState,
     /// What is shown instead while the screen is frozen.
-    frozen: Option<Box<State>>,
+    frozen: Option<Box<GridState>>,
     is_helping: bool,
     has_other_scale: bool,
     has_histogram: bool,
@@ -80,28 +80,28 @@ pub struct Progress {
 }
 
 #[derive(Debug, Clone)]
-struct State {
+struct GridState {
     name: String,
     labels: Labels,
     rounds: u32,
     tiles: BTreeMap<TilePosition, Tile>,
     progress: Progress,
-    running: Option<Running>,
+    running: Option<RunningTrial>,
     /// The previous trial, shown until the current one has data.
-    before: Option<Running>,
+    before: Option<RunningTrial>,
     notes: VecDeque<String>,
 }
 
 /// The current trial, from setting its levels to its result.
 #[derive(Debug, Clone)]
-struct Running {
+struct RunningTrial {
     position: TilePosition,
     about: String,
     /// Set when its run starts.
     model: Option<Model>,
 }
 
-impl State {
+impl GridState {
     fn model(&mut self) -> Option<&mut Model> {
         self.running.as_mut()?.model.as_mut()
     }
@@ -112,7 +112,7 @@ impl Grid {
     #[must_use]
     pub fn new(name: &str, cells: &[Cell], rounds: u32) -> Self {
         Self {
-            now: State {
+            now: GridState {
                 name: name.to_owned(),
                 labels: Labels::of(cells),
                 rounds,
@@ -156,7 +156,7 @@ impl Grid {
     }
 
     fn run(&mut self, cell: &Cell, round: u32, about: String) {
-        self.now.running = Some(Running {
+        self.now.running = Some(RunningTrial {
             position: TilePosition {
                 cell: cell.number,
                 round,
@@ -267,7 +267,7 @@ pub fn draw(grid: &Grid, appearance: Appearance, area: Rect, buffer: &mut Buffer
 }
 
 /// The progress line, for small terminals.
-fn line(state: &State, appearance: Appearance, area: Rect) -> Line<'static> {
+fn line(state: &GridState, appearance: Appearance, area: Rect) -> Line<'static> {
     let Progress { done, total, .. } = state.progress;
     let Some(running) = &state.running else {
         return Line::raw(format!("[{done}/{total}] no trial is running"));
@@ -349,7 +349,7 @@ fn draw_sweep_progress(progress: Progress, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Draws the current trial, or the previous one until there is data.
-fn draw_trial(state: &State, area: Rect, buffer: &mut Buffer) {
+fn draw_trial(state: &GridState, area: Rect, buffer: &mut Buffer) {
     let about = match &state.running {
         Some(running) => Line::styled(running.about.as_str(), BOLD),
         None => Line::styled("no trial is running", DIM),
@@ -363,18 +363,18 @@ fn draw_trial(state: &State, area: Rect, buffer: &mut Buffer) {
             None => gauge(progress, 0.0, "setting levels, starting servers", buffer),
         }
     }
-    let shown = |running: &&Running| {
+    let shown = |running: &&RunningTrial| {
         running
             .model
             .as_ref()
             .is_some_and(|it| it.latest().is_some())
     };
-    if let Some(Running {
+    if let Some(RunningTrial {
         model: Some(model), ..
     }) = state.running.as_ref().filter(shown)
     {
         draw_body(model, body, buffer);
-    } else if let Some(Running {
+    } else if let Some(RunningTrial {
         about,
         model: Some(model),
         ..

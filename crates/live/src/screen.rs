@@ -52,9 +52,9 @@ const LINEAR_RATIO: f64 = 10.0;
 #[derive(Debug, Clone)]
 pub struct Model {
     plan: RunPlan,
-    now: State,
+    now: ScreenState,
     /// What is shown instead while the screen is frozen.
-    frozen: Option<State>,
+    frozen: Option<ScreenState>,
     is_helping: bool,
     /// Use the latency scale that would not be chosen automatically.
     other_scale: bool,
@@ -64,7 +64,7 @@ pub struct Model {
 
 /// What is known of the run.
 #[derive(Debug, Clone, Default)]
-struct State {
+struct ScreenState {
     history: History,
     latest: Option<Arc<Snapshot>>,
     /// Age of the latest snapshot.
@@ -77,7 +77,7 @@ impl Model {
     pub fn new(plan: RunPlan) -> Self {
         Self {
             plan,
-            now: State::default(),
+            now: ScreenState::default(),
             frozen: None,
             is_helping: false,
             other_scale: false,
@@ -145,7 +145,7 @@ impl Model {
         }
     }
 
-    fn shown(&self) -> &State {
+    fn shown(&self) -> &ScreenState {
         self.frozen.as_ref().unwrap_or(&self.now)
     }
 }

@@ -18,7 +18,7 @@ use crate::aligned;
 const AGENTS_SHOWN_MAX: usize = 32;
 
 /// A place or an agent.
-pub(crate) struct Part<'a> {
+pub(crate) struct FleetMember<'a> {
     pub(crate) name: &'a str,
     /// Where an agent is; for a place, how many agents it has.
     pub(crate) about: String,
@@ -32,12 +32,12 @@ pub(crate) struct Part<'a> {
 }
 
 /// The places of a fleet; none of a single machine.
-pub(crate) fn places(result: &RunResult) -> Vec<Part<'_>> {
+pub(crate) fn places(result: &RunResult) -> Vec<FleetMember<'_>> {
     result.places.iter().map(of_place).collect()
 }
 
-fn of_place(place: &PlaceResult) -> Part<'_> {
-    Part {
+fn of_place(place: &PlaceResult) -> FleetMember<'_> {
+    FleetMember {
         name: &place.place,
         about: counted(place.agents.len() as u64, "agent"),
         weight: None,
@@ -48,7 +48,7 @@ fn of_place(place: &PlaceResult) -> Part<'_> {
 }
 
 /// The agents of a fleet; none of a single machine.
-pub(crate) fn agents(result: &RunResult) -> Vec<Part<'_>> {
+pub(crate) fn agents(result: &RunResult) -> Vec<FleetMember<'_>> {
     let agents = &result.agents;
     let are_alike = agents
         .windows(2)
@@ -57,8 +57,8 @@ pub(crate) fn agents(result: &RunResult) -> Vec<Part<'_>> {
     agents.map(|agent| of_agent(agent, are_alike)).collect()
 }
 
-fn of_agent(agent: &AgentResult, are_alike: bool) -> Part<'_> {
-    Part {
+fn of_agent(agent: &AgentResult, are_alike: bool) -> FleetMember<'_> {
+    FleetMember {
         name: &agent.id,
         about: agent.place.clone(),
         weight: (!are_alike).then_some(agent.weight),
@@ -75,7 +75,7 @@ fn is_partial(result: &RunResult) -> bool {
     result.warnings.iter().any(|it| it.data.is_partial())
 }
 
-impl Part<'_> {
+impl FleetMember<'_> {
     /// Whether the load generator of this part was saturated, or what became of it.
     pub(crate) fn verdict(&self) -> String {
         match (self.result, self.lost) {
@@ -116,12 +116,12 @@ impl Part<'_> {
     }
 }
 
-/// A row for each part. `about` is the heading of [`Part::about`].
+/// A row for each part. `about` is the heading of [`FleetMember::about`].
 pub(crate) fn table<'a>(
     [caption, name, about]: [&str; 3],
-    parts: impl IntoIterator<Item = &'a Part<'a>>,
+    parts: impl IntoIterator<Item = &'a FleetMember<'a>>,
 ) -> TableBlock {
-    let parts: Vec<&Part<'_>> = parts.into_iter().collect();
+    let parts: Vec<&FleetMember<'_>> = parts.into_iter().collect();
     let mut heads = columns(&[name, about], &[]);
     if parts.iter().any(|part| part.weight.is_some()) {
         heads.push(number_column("Weight"));
@@ -131,7 +131,7 @@ pub(crate) fn table<'a>(
     TableBlock::new(caption, heads, parts.into_iter().map(cells))
 }
 
-fn cells(part: &Part<'_>) -> Vec<TableCell> {
+fn cells(part: &FleetMember<'_>) -> Vec<TableCell> {
     let recording = part.result.map(|result| &result.recording);
     let latency = recording.map(Recording::latency).unwrap_or_default();
     let errors = recording.map(|recording| recording.errors.failures());
@@ -163,7 +163,7 @@ pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()
         return Ok(());
     }
     let agents = agents(result);
-    let mut shown: Vec<&Part<'_>> = agents.iter().collect();
+    let mut shown: Vec<&FleetMember<'_>> = agents.iter().collect();
     if shown.len() > AGENTS_SHOWN_MAX {
         shown.sort_by_key(|part| part.urgency());
         shown.truncate(AGENTS_SHOWN_MAX);

@@ -113,7 +113,7 @@ fn answer(trend: &Trend) -> String {
     let metrics = metrics.flat_map(|history| history.metrics.iter().map(move |it| (history, it)));
     let found = metrics.flat_map(|(history, metric)| {
         let name = name_of(history, metric);
-        let told = Told::of(trend, history, metric, &name);
+        let told = MetricSentences::of(trend, history, metric, &name);
         let drift = metric.drift.iter().filter(|drift| !drift.is_explained);
         let drift = drift.map(|drift| told.drift_in_short(drift));
         let changes = metric.changes.iter().filter(|change| !change.is_explained);
@@ -170,7 +170,7 @@ fn name_of(history: &History, metric: &MetricHistory) -> String {
 /// What is known about a metric of a history: its changes, or that there are none.
 fn sentences_of(trend: &Trend, history: &History, metric: &MetricHistory) -> Vec<(Tone, String)> {
     let name = name_of(history, metric);
-    let told = Told::of(trend, history, metric, &name);
+    let told = MetricSentences::of(trend, history, metric, &name);
     let points = metric.medians.iter().flatten().count();
     let counted = counted(points as u64, &trend.by);
     let drift = metric.drift.iter().map(|drift| told.drift(drift));
@@ -196,7 +196,7 @@ fn sentences_of(trend: &Trend, history: &History, metric: &MetricHistory) -> Vec
 const EXPLAINED: &str = "only as measured: delays of the load generator explain it";
 
 /// A metric of a history, whose findings are put into words.
-struct Told<'a> {
+struct MetricSentences<'a> {
     /// The metric, after its place if there are several.
     name: &'a str,
     /// What points are: `day`, or the name of a label.
@@ -205,7 +205,7 @@ struct Told<'a> {
     metric: &'a MetricHistory,
 }
 
-impl<'a> Told<'a> {
+impl<'a> MetricSentences<'a> {
     fn of(
         trend: &'a Trend,
         history: &'a History,

@@ -62,7 +62,7 @@ fn the_plotter_draws_a_finite_rising_line_up_to_the_maximum() {
 }
 
 /// A line of the log, read back.
-struct Line {
+struct LogLine {
     tag: Option<String>,
     start_ms: u128,
     length_ms: u128,
@@ -70,7 +70,7 @@ struct Line {
     samples: hdrhistogram::Histogram<u64>,
 }
 
-fn read(log: &str) -> (Option<u128>, Vec<Line>) {
+fn read(log: &str) -> (Option<u128>, Vec<LogLine>) {
     let mut started_ms = None;
     let mut lines = Vec::new();
     for entry in IntervalLogIterator::new(log.as_bytes()) {
@@ -81,7 +81,7 @@ fn read(log: &str) -> (Option<u128>, Vec<Line>) {
                 let encoded = BASE64
                     .decode(interval.encoded_histogram())
                     .expect("the histogram is base64");
-                lines.push(Line {
+                lines.push(LogLine {
                     tag: interval.tag().map(|tag| tag.as_str().to_owned()),
                     start_ms: interval.start_timestamp().as_millis(),
                     length_ms: interval.duration().as_millis(),
@@ -120,7 +120,7 @@ fn a_log_contains_every_sample_at_its_time() {
     let (started_ms, lines) = read(&log);
     assert_eq!(started_ms, Some(1_795_204_800_000));
 
-    let (tagged, plain): (Vec<Line>, Vec<Line>) =
+    let (tagged, plain): (Vec<LogLine>, Vec<LogLine>) =
         lines.into_iter().partition(|line| line.tag.is_some());
     let times: Vec<(u128, u128)> = plain
         .iter()

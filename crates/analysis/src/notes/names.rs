@@ -13,7 +13,7 @@ use results::metric;
 use super::Run;
 use super::command::{Command, PROMPT};
 use super::lines::SourceLine;
-use super::path::{Line, Place};
+use super::path::{PathLine, Place};
 use crate::repetitions::TEXT_ABOVE;
 use crate::{Form, LoadPart, Observation, Origin};
 
@@ -56,7 +56,7 @@ impl Names {
     }
 
     /// The titles that not all runs share; the one that names the target, unless URLs do, is apart.
-    fn titles<'r>(&self, run: &'r Run) -> (&'r [Rc<Line>], Option<&'r Line>) {
+    fn titles<'r>(&self, run: &'r Run) -> (&'r [Rc<PathLine>], Option<&'r PathLine>) {
         let titles = run.place.titles.get(self.common_titles..);
         match titles.unwrap_or_default() {
             [others @ .., target] if !self.targets_are_urls => (others, Some(target)),
@@ -180,7 +180,7 @@ fn varying(runs: &[Run]) -> BTreeSet<String> {
 fn common_titles(runs: &[Run]) -> usize {
     let common = runs.windows(2).map(|pair| {
         let titles = pair[0].place.titles.iter().zip(&pair[1].place.titles);
-        let is_same = |(one, other): &(&Rc<Line>, &Rc<Line>)| one.words == other.words;
+        let is_same = |(one, other): &(&Rc<PathLine>, &Rc<PathLine>)| one.words == other.words;
         titles.take_while(is_same).count()
     });
     common.min().unwrap_or_default()

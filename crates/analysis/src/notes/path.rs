@@ -32,7 +32,7 @@ const LEVEL_OF_REPLACED: u8 = 9;
 
 /// A line of the path.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct PathLine {
     pub(super) source: SourceLine,
     /// The level of a heading or a label; smaller ones are above larger ones.
     level: Option<u8>,
@@ -49,7 +49,7 @@ pub(super) struct Line {
     reports: usize,
 }
 
-impl Line {
+impl PathLine {
     /// Whether it is a line such as `x86_64:` without text between it and the report below.
     pub(super) fn is_label(&self) -> bool {
         self.level == Some(LEVEL_OF_LABELS)
@@ -74,8 +74,8 @@ pub(super) struct Place {
     /// Whether its lines are all lines in effect, and not the last of too many.
     is_whole: bool,
     /// The headings and labels in effect, outermost first.
-    pub(super) titles: Vec<Rc<Line>>,
-    lines: Vec<Rc<Line>>,
+    pub(super) titles: Vec<Rc<PathLine>>,
+    lines: Vec<Rc<PathLine>>,
     /// Number of reports above.
     reports: usize,
 }
@@ -103,14 +103,14 @@ impl Place {
     /// heading.
     pub(super) fn texts(&self) -> Vec<&SourceLine> {
         let lines = self.lines.iter();
-        let is_end = |line: &&Rc<Line>| line.is_text() || line.is_heading();
+        let is_end = |line: &&Rc<PathLine>| line.is_text() || line.is_heading();
         let last = lines.clone().filter(is_end).map(|line| line.reports).max();
         let of_last = lines.filter(|line| line.is_text() && Some(line.reports) == last);
         of_last.map(|line| &line.source).collect()
     }
 
     /// The lines since the report above.
-    fn block(&self) -> impl Iterator<Item = &Rc<Line>> {
+    fn block(&self) -> impl Iterator<Item = &Rc<PathLine>> {
         let lines = self.lines.iter();
         lines.filter(|line| line.reports == self.reports)
     }
@@ -125,10 +125,10 @@ impl Place {
 /// The lines in effect, as far as the text has been read.
 #[derive(Debug, Default)]
 pub(super) struct Path {
-    lines: Vec<Rc<Line>>,
+    lines: Vec<Rc<PathLine>>,
     /// Stands for the lines before these.
     dropped: u64,
-    titles: Vec<Rc<Line>>,
+    titles: Vec<Rc<PathLine>>,
     /// The line directly above, which may be the text of a heading or the titles of a table, or
     /// continue.
     pub(super) above: Option<(usize, String)>,
@@ -194,7 +194,7 @@ impl Path {
         let label = lines::label(text).map(|_| LEVEL_OF_LABELS);
         if label.is_none() {
             // A label with text below it introduces that text.
-            self.relabel(Line::is_label, None);
+            self.relabel(PathLine::is_label, None);
         }
         self.add(source, label, None, text);
     }
@@ -205,7 +205,7 @@ impl Path {
         let heading = level.filter(|level| *level < LEVEL_OF_LABELS);
         let kind = (run.is_some(), heading, setting.is_some());
         let key = mark((&words, kind, ""));
-        let line = Rc::new(Line {
+        let line = Rc::new(PathLine {
             mark: mark((&words, kind, setting.as_ref().map_or("", |it| &it.level))),
             words: lines::without_colon(&words).to_owned(),
             reports: self.reports,
@@ -221,7 +221,7 @@ impl Path {
             self.titles.push(line.clone());
         }
         // What one block sets twice may be about different things: a client and a server.
-        let is_replaced = |known: &Line| known.key == key && known.setting != line.setting;
+        let is_replaced = |known: &PathLine| known.key == key && known.setting != line.setting;
         self.relabel(is_replaced, Some(LEVEL_OF_REPLACED));
         self.lines.retain(|known| known.key != key);
         self.lines.push(line);
@@ -231,7 +231,7 @@ impl Path {
     }
 
     /// Gives lines of this block another level, and removes the same lines of earlier blocks.
-    fn relabel(&mut self, is_meant: impl Fn(&Line) -> bool, level: Option<u8>) {
+    fn relabel(&mut self, is_meant: impl Fn(&PathLine) -> bool, level: Option<u8>) {
         let mut changed = BTreeSet::new();
         let block = self
             .lines
@@ -249,11 +249,11 @@ impl Path {
 
     /// A heading ends the last one of the same level above the last report, and the deeper ones
     /// below that. A heading that comes again ends nothing: a script may print it before each run.
-    fn end_headings(&mut self, by: &Line) {
-        let is_ended = |known: &Line| {
+    fn end_headings(&mut self, by: &PathLine) {
+        let is_ended = |known: &PathLine| {
             known.is_heading() && known.level >= by.level && known.reports < by.reports
         };
-        let same = |known: &Rc<Line>| known.level == by.level && is_ended(known);
+        let same = |known: &Rc<PathLine>| known.level == by.level && is_ended(known);
         let last = self.lines.iter().rposition(same);
         if let Some(last) = last.filter(|_| self.lines.iter().all(|known| known.key != by.key)) {
             let below = self.lines.split_off(last).into_iter();
@@ -266,10 +266,10 @@ impl Path {
         while self.above.is_some() {
             self.take(0, "", false);
         }
-        let is_block = |line: &&Rc<Line>| line.reports == self.reports && !line.is_heading();
+        let is_block = |line: &&Rc<PathLine>| line.reports == self.reports && !line.is_heading();
         let block = self.lines.iter().rev().take_while(is_block);
         let labels = block.filter(|line| line.is_label() && !line.words.is_empty());
-        let labels: Vec<Rc<Line>> = labels.cloned().collect();
+        let labels: Vec<Rc<PathLine>> = labels.cloned().collect();
         // The labels of a block nest; fewer of them than before replace the innermost ones.
         let known = self.titles.iter().filter(|title| title.is_label()).count();
         let kept = self.titles.len() - labels.len().min(known);

@@ -26,7 +26,10 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let pairs = [of_tokens, of_good].map(|pair| pair.into_iter().flatten().collect::<Vec<_>>());
     let blocks = pairs.into_iter().filter(|charts| !charts.is_empty());
     let blocks: Vec<Block> = blocks.map(|charts| Block::Charts { charts }).collect();
-    let confidence = lines.iter().flat_map(Line::confidences).reduce(f64::min);
+    let confidence = lines
+        .iter()
+        .flat_map(CapacityCurve::confidences)
+        .reduce(f64::min);
     let interval = match confidence {
         Some(least) => format!(
             "Bars are confidence intervals of the median, of at least {} (sign test)",
@@ -44,37 +47,37 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
 }
 
 /// Groups that differ in one factor, in the order of its levels.
-struct Line<'a> {
+struct CapacityCurve<'a> {
     /// What sets it apart from the other lines; empty if it is the only one.
     name: String,
     /// Names the settings of its points; empty if nothing does.
     factor: String,
     /// Whether the levels are numbers, so that points have an order.
     is_ordered: bool,
-    points: Vec<Point<'a>>,
+    points: Vec<CapacityPoint<'a>>,
     /// The medians belong to runs that were looked at after every round.
     is_sequential: bool,
 }
 
 /// A setting.
-struct Point<'a> {
+struct CapacityPoint<'a> {
     level: String,
     group: &'a Group<'a>,
 }
 
 /// Where a point is on the horizontal axis, and that in words; empty if the axis says it.
-type Place<'f> = dyn Fn(&Point<'_>) -> Option<(f64, String)> + 'f;
+type PointPosition<'f> = dyn Fn(&CapacityPoint<'_>) -> Option<(f64, String)> + 'f;
 
 /// The median of a metric over the runs of a setting.
-struct Median {
+struct CapacityMedian {
     value: f64,
     interval: Option<MedianInterval>,
     /// The value in words, marked if it is a lower bound.
     text: String,
 }
 
-impl Line<'_> {
-    fn median(&self, point: &Point<'_>, metric: &str) -> Option<Median> {
+impl CapacityCurve<'_> {
+    fn median(&self, point: &CapacityPoint<'_>, metric: &str) -> Option<CapacityMedian> {
         let runs = point.group.runs.iter();
         let known = runs.filter_map(|run| run.run.measured(metric));
         let known: Vec<_> = known.filter(|known| known.value.is_finite()).collect();
@@ -93,7 +96,7 @@ impl Line<'_> {
             }
             None => show(metric, value),
         };
-        Some(Median {
+        Some(CapacityMedian {
             value,
             interval,
             text,
@@ -108,7 +111,7 @@ impl Line<'_> {
     }
 
     /// `connections 4`
-    fn setting(&self, point: &Point<'_>) -> String {
+    fn setting(&self, point: &CapacityPoint<'_>) -> String {
         let Self { factor, .. } = self;
         match factor.as_str() {
             "" => point.level.clone(),
@@ -125,7 +128,7 @@ impl Line<'_> {
     }
 
     /// Points at these places; `None` without two of them.
-    fn marks(&self, place: &Place<'_>, metric: &str, marks: Marks) -> Option<Marks> {
+    fn marks(&self, place: &PointPosition<'_>, metric: &str, marks: Marks) -> Option<Marks> {
         let mut marks = marks;
         let mut points = Vec::new();
         for point in &self.points {
@@ -164,7 +167,7 @@ impl Line<'_> {
 
 /// The groups in lines along the factor with the most levels that are numbers. Without one, all
 /// groups are one line without order.
-fn lines<'a>(runs: &'a Runs<'a>) -> Vec<Line<'a>> {
+fn lines<'a>(runs: &'a Runs<'a>) -> Vec<CapacityCurve<'a>> {
     let is_number = |level: &String| level.starts_with(|c: char| c.is_ascii_digit());
     let numbers = |factor: &&Factor| {
         !is_of_files(&factor.name) && factor.levels.len() > 1 && factor.levels.iter().all(is_number)
@@ -177,7 +180,7 @@ fn lines<'a>(runs: &'a Runs<'a>) -> Vec<Line<'a>> {
             most
         }
     });
-    let mut lines: Vec<Line<'_>> = Vec::new();
+    let mut lines: Vec<CapacityCurve<'_>> = Vec::new();
     let mut places: Vec<Vec<usize>> = Vec::new();
     for group in &runs.groups {
         let Some(first) = group.runs.first() else {
@@ -202,7 +205,7 @@ fn lines<'a>(runs: &'a Runs<'a>) -> Vec<Line<'a>> {
         };
         let found = lines.iter().position(|line| line.name == name);
         let line = found.unwrap_or_else(|| {
-            lines.push(Line {
+            lines.push(CapacityCurve {
                 name,
                 factor: along.map_or_else(String::new, |factor| factor.name.clone()),
                 is_ordered: along.is_some(),
@@ -214,7 +217,9 @@ fn lines<'a>(runs: &'a Runs<'a>) -> Vec<Line<'a>> {
         });
         let at = places[line].partition_point(|other| *other <= place);
         places[line].insert(at, place);
-        lines[line].points.insert(at, Point { level, group });
+        lines[line]
+            .points
+            .insert(at, CapacityPoint { level, group });
     }
     lines
 }
@@ -237,11 +242,11 @@ fn chart(id: &str, title: String, [x, y]: [Axis; 2], marks: Vec<Marks>) -> Optio
 }
 
 /// Percentiles of a time over the output tokens per second.
-fn over_tokens(lines: &[Line<'_>], time: Time) -> Option<Chart> {
+fn over_tokens(lines: &[CapacityCurve<'_>], time: Time) -> Option<Chart> {
     const TOKENS: &str = metric::OUTPUT_TOKENS_PER_SEC;
     let mut marks = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        let x = |point: &Point<'_>| {
+        let x = |point: &CapacityPoint<'_>| {
             let tokens = line.median(point, TOKENS)?;
             Some((tokens.value, format!("{} {}", tokens.text, title(TOKENS))))
         };
@@ -273,8 +278,8 @@ fn over_tokens(lines: &[Line<'_>], time: Time) -> Option<Chart> {
 }
 
 /// The horizontal axis of settings: their rate if that is what differs, otherwise their names.
-fn settings(lines: &[Line<'_>]) -> (Axis, bool) {
-    let rates = |line: &Line<'_>| -> Option<Vec<f64>> {
+fn settings(lines: &[CapacityCurve<'_>]) -> (Axis, bool) {
+    let rates = |line: &CapacityCurve<'_>| -> Option<Vec<f64>> {
         let rate = |point| line.median(point, RATE).map(|rate| rate.value);
         line.points.iter().map(rate).collect()
     };
@@ -294,7 +299,7 @@ fn settings(lines: &[Line<'_>]) -> (Axis, bool) {
 }
 
 /// Marks of a metric over the settings.
-fn over_settings(lines: &[Line<'_>], of: &[(&str, bool)]) -> (Axis, Vec<Marks>) {
+fn over_settings(lines: &[CapacityCurve<'_>], of: &[(&str, bool)]) -> (Axis, Vec<Marks>) {
     let (axis, is_of_rate) = settings(lines);
     let longest = lines.iter().max_by_key(|line| line.points.len());
     let levels: Vec<&str> = longest
@@ -304,7 +309,7 @@ fn over_settings(lines: &[Line<'_>], of: &[(&str, bool)]) -> (Axis, Vec<Marks>) 
         .collect();
     let mut marks = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        let x = |point: &Point<'_>| {
+        let x = |point: &CapacityPoint<'_>| {
             let place = levels.iter().position(|level| *level == point.level);
             let x = if is_of_rate {
                 line.median(point, RATE)?.value
@@ -330,14 +335,14 @@ fn over_settings(lines: &[Line<'_>], of: &[(&str, bool)]) -> (Axis, Vec<Marks>) 
     (axis, marks)
 }
 
-fn good_share(lines: &[Line<'_>]) -> Option<Chart> {
+fn good_share(lines: &[CapacityCurve<'_>]) -> Option<Chart> {
     let (x, marks) = over_settings(lines, &[(metric::GOODPUT, false)]);
     let y = Axis::from_zero(title(metric::GOODPUT), quantities::unit(metric::GOODPUT));
     chart("goodput", over("Good requests", &x), [x, y], marks)
 }
 
 /// Good requests per second, and for comparison all.
-fn good_rate(lines: &[Line<'_>]) -> Option<Chart> {
+fn good_rate(lines: &[CapacityCurve<'_>]) -> Option<Chart> {
     const GOOD: &str = metric::GOOD_REQUESTS_PER_SEC;
     let of = [(metric::REQUESTS_PER_SEC, true), (GOOD, false)];
     let (x, marks) = over_settings(lines, &of);
