@@ -80,7 +80,7 @@ pub(crate) struct Asked {
 }
 
 /// The link to one agent.
-pub(crate) struct Line {
+pub(crate) struct AgentLink {
     agent: AgentId,
     subject: String,
     /// The subject that replies go to.
@@ -108,7 +108,7 @@ pub(crate) struct Line {
     damaged_pieces: u32,
 }
 
-impl Line {
+impl AgentLink {
     pub(crate) fn new(agent: AgentId, subject: String, inbox: String, now_ns: u64) -> Self {
         Self {
             agent,

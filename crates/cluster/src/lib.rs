@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+mod agent_link;
 pub mod bus;
 pub mod clock;
 pub mod coordinator;
@@ -21,7 +22,6 @@ pub mod folder;
 pub mod generator;
 pub mod host;
 pub mod limits;
-mod line;
 pub mod message;
 pub mod names;
 pub mod occupation;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use cluster::coordinator::{
-    ClockReport, ConnectedRun, Course, Event, FleetRun, Member, Part, PartResult, RunSettings,
+    AgentPart, ClockReport, ConnectedRun, Course, Event, FleetRun, Member, PartResult, RunSettings,
     StopReason, Watcher,
 };
 use cluster::message::Ending;
@@ -222,7 +222,7 @@ impl<'a> Merging<'a> {
     /// times of this machine's clock.
     pub(crate) fn finish(
         self,
-        mut parts: Vec<Part>,
+        mut parts: Vec<AgentPart>,
         samples: Option<ProfileSamples>,
         (whole, environment): (&RunPlan, Environment),
         done: DoneScript,
@@ -267,7 +267,7 @@ impl Watcher for Merging<'_> {
         self.progress.turn();
     }
 
-    fn part(&mut self, part: Part, course: &Course) -> Option<Part> {
+    fn part(&mut self, part: AgentPart, course: &Course) -> Option<AgentPart> {
         self.collected.course.clone_from(course);
         if !self.merges_at_once {
             return Some(part);
@@ -308,8 +308,12 @@ impl Collected {
         self.course.start_ns.unwrap_or_default()
     }
 
-    fn agent(&mut self, part: Part, seen: &BTreeMap<AgentId, LastSeen>) -> Option<AgentResult> {
-        let Part {
+    fn agent(
+        &mut self,
+        part: AgentPart,
+        seen: &BTreeMap<AgentId, LastSeen>,
+    ) -> Option<AgentResult> {
+        let AgentPart {
             agent,
             place,
             clock,

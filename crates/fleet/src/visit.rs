@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::coordinator::{
-    Course, Errand, Part, PartResult, Present, RollCallError, Visit, VisitSettings, Visited,
-    Wanted, Watcher, carry_out_visit, roll_call,
+    AgentPart, Course, PartResult, Present, RollCallError, RunVisit, VisitOutcome, VisitPurpose,
+    VisitSettings, Wanted, Watcher, carry_out_visit, roll_call,
 };
 use cluster::names::{AgentId, Label, RunId};
 use cluster::refusal::RefusedBy;
@@ -52,7 +52,9 @@ impl Coordinator {
             }
         }
         let mut gathering = Gathering::default();
-        let visited = self.visit(run, Errand::Fetch, present, &mut |part| gathering.add(part))?;
+        let visited = self.visit(run, VisitPurpose::Fetch, present, &mut |part| {
+            gathering.add(part)
+        })?;
         gathering.finish(visited).map_err(|refused| match refused {
             Some(error) => error,
             None => self.no_such_run(run),
@@ -66,24 +68,24 @@ impl Coordinator {
     /// If no agent knows the run, or one refuses, or the bus is closed.
     pub fn stop(&self, run: &RunId) -> Result<StoppedRun, FleetError> {
         let present = self.everybody()?;
-        let visited = self.visit(run, Errand::Stop, present, &mut drop)?;
+        let visited = self.visit(run, VisitPurpose::Stop, present, &mut drop)?;
         let mut outcome = StoppedRun::default();
         let mut refusal = None;
         for (agent, what) in visited {
             match what {
-                Visited::Stopped => outcome.stopped.push(agent),
-                Visited::Ended => outcome.ended.push(agent),
-                Visited::GoesOn(stage) => {
+                VisitOutcome::Stopped => outcome.stopped.push(agent),
+                VisitOutcome::Ended => outcome.ended.push(agent),
+                VisitOutcome::GoesOn(stage) => {
                     let failure = format!("agent {agent} has not stopped: it is {stage}");
                     outcome.failures.push(failure);
                 }
-                Visited::Refused(why) => {
+                VisitOutcome::Refused(why) => {
                     refusal.get_or_insert(RefusedBy {
                         agent,
                         refusal: why,
                     });
                 }
-                Visited::Unknown | Visited::Silent => {}
+                VisitOutcome::Unknown | VisitOutcome::Silent => {}
             }
         }
         match (outcome == StoppedRun::default(), refusal) {
@@ -114,10 +116,10 @@ impl Coordinator {
     fn visit(
         &self,
         run: &RunId,
-        errand: Errand,
+        errand: VisitPurpose,
         present: Vec<Present>,
-        take: &mut dyn FnMut(Part),
-    ) -> Result<Vec<(AgentId, Visited)>, FleetError> {
+        take: &mut dyn FnMut(AgentPart),
+    ) -> Result<Vec<(AgentId, VisitOutcome)>, FleetError> {
         let Self { bus, options } = self;
         let settings = VisitSettings {
             fleet: options.fleet.clone(),
@@ -127,7 +129,7 @@ impl Coordinator {
             inbox: bus.new_inbox(),
         };
         let clock = clock();
-        let visit = Visit::new(settings, options.key.clone(), present, clock());
+        let visit = RunVisit::new(settings, options.key.clone(), present, clock());
         Ok(carry_out_visit(&**bus, &clock, visit, take)?)
     }
 
@@ -143,14 +145,14 @@ impl Coordinator {
 #[derive(Default)]
 struct Gathering {
     /// Why results are missing that came before.
-    waiting: Vec<Part>,
+    waiting: Vec<AgentPart>,
     merging: Option<(Outline, Merging<'static>)>,
     /// The agents with a part.
     heard: BTreeSet<AgentId>,
 }
 
 impl Gathering {
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: AgentPart) {
         if self.merging.is_none() {
             self.merging = outline(&part).and_then(|outline| {
                 let merging = merging(&outline)?;
@@ -169,18 +171,18 @@ impl Gathering {
     /// Why there is no result at all; `None` if no agent knows the run.
     fn finish(
         mut self,
-        visited: Vec<(AgentId, Visited)>,
+        visited: Vec<(AgentId, VisitOutcome)>,
     ) -> Result<FetchedRun, Option<FleetError>> {
         let Some((outline, merging)) = self.merging else {
             return Err(why_nothing(self.waiting, visited));
         };
-        let visited: BTreeMap<AgentId, Visited> = visited.into_iter().collect();
+        let visited: BTreeMap<AgentId, VisitOutcome> = visited.into_iter().collect();
         let missing = outline
             .agents
             .iter()
             .filter(|it| !self.heard.contains(&it.agent));
         self.waiting
-            .extend(missing.map(|OutlinedAgent { agent, place, .. }| Part {
+            .extend(missing.map(|OutlinedAgent { agent, place, .. }| AgentPart {
                 agent: agent.clone(),
                 place: place.clone(),
                 clock: None,
@@ -213,7 +215,7 @@ impl Gathering {
 }
 
 /// What an agent says about the whole run.
-fn outline(part: &Part) -> Option<Outline> {
+fn outline(part: &AgentPart) -> Option<Outline> {
     let (PartResult::Complete(bytes) | PartResult::Early { bytes, .. }) = &part.result else {
         return None;
     };
@@ -241,7 +243,7 @@ fn merging(outline: &Outline) -> Option<Merging<'static>> {
     Some(Merging::new(names, shares, None, None))
 }
 
-fn why_nothing(parts: Vec<Part>, visited: Vec<(AgentId, Visited)>) -> Option<FleetError> {
+fn why_nothing(parts: Vec<AgentPart>, visited: Vec<(AgentId, VisitOutcome)>) -> Option<FleetError> {
     let failed = parts.into_iter().find_map(|part| {
         let reason = match part.result {
             PartResult::Missing(reason) => reason,
@@ -254,19 +256,21 @@ fn why_nothing(parts: Vec<Part>, visited: Vec<(AgentId, Visited)>) -> Option<Fle
     });
     failed.or_else(|| {
         visited.into_iter().find_map(|(agent, what)| match what {
-            Visited::Refused(refusal) => Some(FleetError::Refused(RefusedBy { agent, refusal })),
+            VisitOutcome::Refused(refusal) => {
+                Some(FleetError::Refused(RefusedBy { agent, refusal }))
+            }
             _ => None,
         })
     })
 }
 
-fn why_missing(what: Option<&Visited>) -> String {
+fn why_missing(what: Option<&VisitOutcome>) -> String {
     match what {
         None => "it is not there any more".to_owned(),
-        Some(Visited::Silent) => "it has not replied".to_owned(),
-        Some(Visited::Refused(refusal)) => refusal.to_string(),
-        Some(Visited::GoesOn(stage)) => format!("it is still {stage}"),
-        Some(Visited::Unknown | Visited::Stopped | Visited::Ended) => {
+        Some(VisitOutcome::Silent) => "it has not replied".to_owned(),
+        Some(VisitOutcome::Refused(refusal)) => refusal.to_string(),
+        Some(VisitOutcome::GoesOn(stage)) => format!("it is still {stage}"),
+        Some(VisitOutcome::Unknown | VisitOutcome::Stopped | VisitOutcome::Ended) => {
             "it does not have its result any more: it was restarted, or has dropped it".to_owned()
         }
     }

@@ -109,7 +109,7 @@ pub struct NatsOptions {
 pub struct Nats {
     /// `None` once it is being closed.
     commands: Option<Sender<BusCommand>>,
-    shared: Arc<Shared>,
+    shared: Arc<NatsState>,
     /// Part of the inboxes' names that nobody else can guess.
     secret: String,
     inboxes: AtomicU64,
@@ -128,7 +128,7 @@ enum BusCommand {
 }
 
 /// What the threads of the bus share.
-struct Shared {
+struct NatsState {
     subscriptions: Mutex<Subscriptions>,
     /// Does not keep the bus open.
     commands: WeakSender<BusCommand>,
@@ -175,7 +175,7 @@ impl Nats {
             tls: None,
         };
         let (commands, queue) = channel(QUEUE_CAPACITY);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NatsState {
             subscriptions: Mutex::default(),
             commands: commands.downgrade(),
             clock,
@@ -273,7 +273,7 @@ impl Drop for Nats {
     }
 }
 
-impl Shared {
+impl NatsState {
     fn subscriptions(&self) -> MutexGuard<'_, Subscriptions> {
         self.subscriptions
             .lock()
@@ -332,7 +332,7 @@ impl Shared {
 fn live(
     mut connector: Connector,
     mut queue: Receiver<BusCommand>,
-    shared: &Arc<Shared>,
+    shared: &Arc<NatsState>,
     mut news: News,
     ready: &std::sync::mpsc::Sender<Result<(), String>>,
 ) {
@@ -394,7 +394,7 @@ async fn stay_connected(
     mut connector: Connector,
     mut first: Option<Link>,
     queue: &mut Receiver<BusCommand>,
-    shared: &Arc<Shared>,
+    shared: &Arc<NatsState>,
     news: &mut News,
 ) {
     loop {
@@ -454,7 +454,7 @@ async fn unless_closed<T>(
 }
 
 /// Carries messages in both directions until the connection ends or the bus is closed.
-async fn carry(link: Link, queue: &mut Receiver<BusCommand>, shared: &Arc<Shared>) -> End {
+async fn carry(link: Link, queue: &mut Receiver<BusCommand>, shared: &Arc<NatsState>) -> End {
     shared.pongs.store(0, Ordering::Relaxed);
     let (reader, mut writer) = tokio::io::split(link.stream);
     let reading = tokio::spawn(read(reader, link.framing, Arc::clone(shared)));
@@ -479,7 +479,7 @@ async fn carry(link: Link, queue: &mut Receiver<BusCommand>, shared: &Arc<Shared
 async fn read(
     mut reader: ReadHalf<Box<dyn Stream>>,
     mut framing: Framing,
-    shared: Arc<Shared>,
+    shared: Arc<NatsState>,
 ) -> Result<(), FramingError> {
     let mut bytes = vec![0; READ_BYTES];
     let mut outcome = Ok(());
@@ -506,7 +506,7 @@ async fn read(
 async fn write(
     writer: &mut WriteHalf<Box<dyn Stream>>,
     queue: &mut Receiver<BusCommand>,
-    shared: &Shared,
+    shared: &NatsState,
     has_ended: impl Fn() -> bool,
 ) -> End {
     let mut bytes = Vec::new();
@@ -559,7 +559,7 @@ async fn write(
 
 /// Waits until the server has taken what was sent: if the connection were closed before, it might
 /// throw that away. `pings` were sent before.
-async fn say_goodbye(writer: &mut WriteHalf<Box<dyn Stream>>, shared: &Shared, pings: u64) {
+async fn say_goodbye(writer: &mut WriteHalf<Box<dyn Stream>>, shared: &NatsState, pings: u64) {
     if written(writer, &mut b"PING\r\n".to_vec()).await {
         while shared.pongs.load(Ordering::Relaxed) <= pings {
             shared.pong.notified().await;

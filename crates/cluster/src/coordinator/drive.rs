@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use super::{
-    Chosen, Course, Event, FleetError, FleetOutcome, FleetRun, Part, RollCall, RollCallError,
-    Visit, Visited, Wanted,
+    AgentPart, Chosen, Course, Event, FleetError, FleetOutcome, FleetRun, RollCall, RollCallError,
+    RunVisit, VisitOutcome, Wanted,
 };
 use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
 use crate::names::{AgentId, FleetName, Label};
@@ -63,9 +63,9 @@ pub fn roll_call(
 pub fn carry_out_visit(
     bus: &dyn Bus,
     clock: &Clock,
-    mut visit: Visit,
-    take: &mut dyn FnMut(Part),
-) -> Result<Vec<(AgentId, Visited)>, BusError> {
+    mut visit: RunVisit,
+    take: &mut dyn FnMut(AgentPart),
+) -> Result<Vec<(AgentId, VisitOutcome)>, BusError> {
     let (sender, inbox) = sync_channel(INBOX_CAPACITY);
     bus.subscribe(visit.subscription(), &sender)?;
     while !visit.has_ended(clock()) {
@@ -93,7 +93,7 @@ pub trait Watcher {
 
     /// Takes the part of an agent as soon as it is complete, so that not those of all agents are in
     /// memory at once. A part that is returned is in the outcome.
-    fn part(&mut self, part: Part, _course: &Course) -> Option<Part> {
+    fn part(&mut self, part: AgentPart, _course: &Course) -> Option<AgentPart> {
         Some(part)
     }
 }
@@ -112,7 +112,7 @@ pub struct ConnectedRun<'b> {
     clock: Clock,
     inbox: Receiver<Message>,
     /// Those that the watcher has not taken.
-    parts: Vec<Part>,
+    parts: Vec<AgentPart>,
 }
 
 impl<'b> ConnectedRun<'b> {

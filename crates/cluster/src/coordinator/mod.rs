@@ -1,6 +1,6 @@
 //! The coordinator: has agents prepare a run, start it at one moment, and hand over their results.
 //!
-//! [`RollCall`], [`FleetRun`] and [`Visit`] are state machines: messages and the time go in,
+//! [`RollCall`], [`FleetRun`] and [`RunVisit`] are state machines: messages and the time go in,
 //! messages and events come out. [`call_roll`], [`ConnectedRun`] and [`carry_out_visit`] connect
 //! them to a bus.
 
@@ -12,19 +12,19 @@ mod visit;
 
 pub use drive::{ConnectedRun, Watcher, call_roll, carry_out_visit, roll_call};
 pub use outcome::{
-    ClockReport, Course, Event, FleetError, FleetOutcome, Part, PartResult, StopReason,
+    AgentPart, ClockReport, Course, Event, FleetError, FleetOutcome, PartResult, StopReason,
 };
 pub(crate) use roll_call::roll_call_question;
 pub use roll_call::{
     Chosen, LeftOut, MAX_AGENTS, Number, Present, RollCall, RollCallError, Wanted,
 };
-pub use visit::{Errand, Visit, VisitSettings, Visited};
+pub use visit::{RunVisit, VisitOutcome, VisitPurpose, VisitSettings};
 
 use std::collections::BTreeMap;
 
+use crate::agent_link::{Question, Signer};
 use crate::bus::{Message, Outgoing};
 use crate::clock::{Exchange, WallClock};
-use crate::line::{Question, Signer};
 use crate::message::{
     Audience, Beat, Command, FromAgent, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Reply, Stage, Subjects,
     ToAgent, decode, encode,
@@ -284,7 +284,7 @@ impl FleetRun {
 
     /// The parts of agents whose results have come since the last call. They are in no outcome any
     /// more.
-    pub fn take_parts(&mut self) -> Vec<Part> {
+    pub fn take_parts(&mut self) -> Vec<AgentPart> {
         if self.is_before_start() || matches!(self.phase, Phase::Running | Phase::Stopping { .. }) {
             return Vec::new();
         }
@@ -315,7 +315,7 @@ impl FleetRun {
         let Some(peer) = self.peers.get_mut(&agent) else {
             return;
         };
-        let asked = peer.line.answered(id);
+        let asked = peer.link.answered(id);
         if let Some(asked) = &asked {
             peer.note_reply(received_ns.saturating_sub(asked.sent_ns));
         }
@@ -357,7 +357,7 @@ impl FleetRun {
         };
         match question {
             Question::Close => peer.is_released = true,
-            _ if peer.line.is_noise(question, &by.refusal, &self.signer) => {}
+            _ if peer.link.is_noise(question, &by.refusal, &self.signer) => {}
             Question::Fetch(_) => peer.give_up(&by.refusal.to_string()),
             _ if self.is_before_start() => self.fail(FleetError::Refused(by), now_ns),
             _ => {}
@@ -384,7 +384,7 @@ impl FleetRun {
     }
 
     fn heard(events: &mut Vec<Event>, peer: &mut Peer, there_ns: u64, now_ns: u64) {
-        peer.line.hear(there_ns, now_ns);
+        peer.link.hear(there_ns, now_ns);
         if std::mem::take(&mut peer.is_lost) {
             let agent = peer.present.agent.clone();
             events.push(Event::Returned { agent });
@@ -396,7 +396,7 @@ impl FleetRun {
         let Some(peer) = self.peers.get_mut(agent) else {
             return;
         };
-        if peer.has_ended() || peer.line.stage.as_ref() == Some(&stage) {
+        if peer.has_ended() || peer.link.stage.as_ref() == Some(&stage) {
             return;
         }
         let agent = agent.clone();
@@ -408,7 +408,7 @@ impl FleetRun {
             Stage::Running => peer.has_confirmed = true,
             Stage::Failed { reason } => {
                 let reason = reason.clone();
-                peer.line.stage = Some(stage);
+                peer.link.stage = Some(stage);
                 return self.on_failed(agent, reason, is_before_start, now_ns);
             }
             Stage::Finished { body, ending } => {
@@ -421,7 +421,7 @@ impl FleetRun {
             }
             _ => {}
         }
-        peer.line.stage = Some(stage);
+        peer.link.stage = Some(stage);
     }
 
     fn on_failed(&mut self, agent: AgentId, reason: Label, is_before_start: bool, now_ns: u64) {
@@ -475,7 +475,7 @@ impl FleetRun {
         let mut peers = self.peers.values();
         match self.phase {
             Phase::Preparing => {
-                if peers.all(|peer| matches!(peer.line.stage, Some(Stage::Prepared { .. }))) {
+                if peers.all(|peer| matches!(peer.link.stage, Some(Stage::Prepared { .. }))) {
                     self.phase = Phase::ReadingClocks;
                 }
             }
@@ -632,11 +632,11 @@ impl FleetRun {
         let (mut pieces, mut per_s) = (0, 0);
         for peer in self.peers.values() {
             pieces += peer
-                .line
+                .link
                 .on_the_way(now_ns)
                 .filter(|asked| asked.is_piece())
                 .count();
-            if peer.line.is_asked(&Question::Clock, now_ns) {
+            if peer.link.is_asked(&Question::Clock, now_ns) {
                 per_s += peer.clock_questions_per_s();
             }
         }
@@ -648,7 +648,7 @@ impl FleetRun {
                     continue;
                 }
                 let patience_ns = patience_ns(&question);
-                let sent = peer.line.send(question, &self.signer, patience_ns, now_ns);
+                let sent = peer.link.send(question, &self.signer, patience_ns, now_ns);
                 let Some(message) = sent else { continue };
                 self.outgoing.push(message);
                 pieces += usize::from(is_piece);
@@ -661,7 +661,7 @@ impl FleetRun {
 
     fn wanted(phase: Phase, start_ns: Option<u64>, peer: &Peer, now_ns: u64) -> Vec<Question> {
         match phase {
-            Phase::Preparing => peer.line.wanted_for_call(now_ns, QUIET_NS),
+            Phase::Preparing => peer.link.wanted_for_call(now_ns, QUIET_NS),
             Phase::ReadingClocks if !peer.has_clock() => vec![Question::Clock],
             Phase::Starting if !peer.has_confirmed => {
                 let there_ns = start_ns.and_then(|start_ns| peer.clock_there(start_ns));
@@ -669,7 +669,7 @@ impl FleetRun {
             }
             Phase::Running if peer.wants_clock_again(now_ns) => vec![Question::Clock],
             Phase::Fetching { .. } if peer.has_more_to_fetch() => {
-                peer.line.wanted_for_call(now_ns, QUIET_NS)
+                peer.link.wanted_for_call(now_ns, QUIET_NS)
             }
             Phase::Releasing { .. } if !peer.is_released => vec![Question::Close],
             _ => Vec::new(),

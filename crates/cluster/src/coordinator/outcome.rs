@@ -11,7 +11,7 @@ use crate::refusal::RefusedBy;
 #[derive(Debug)]
 pub struct FleetOutcome {
     /// The agents and their results, by name.
-    pub parts: Vec<Part>,
+    pub parts: Vec<AgentPart>,
     /// When the load started, on the coordinator's clock.
     pub start_ns: Option<u64>,
     /// Why it ended early, if it did.
@@ -46,7 +46,7 @@ pub struct Course {
 
 /// What one agent did.
 #[derive(Debug)]
-pub struct Part {
+pub struct AgentPart {
     /// The name of the agent.
     pub agent: AgentId,
     /// The place of the agent, as its user says.

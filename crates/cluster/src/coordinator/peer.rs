@@ -1,8 +1,8 @@
 //! What the coordinator knows of one agent.
 
-use super::{ClockReport, Member, Part, PartResult, Present};
+use super::{AgentPart, ClockReport, Member, PartResult, Present};
+use crate::agent_link::{AgentLink, Question};
 use crate::clock::{self, Exchange, Offset, WallClock};
-use crate::line::{Line, Question};
 use crate::message::{Ending, Piece, Stage};
 use crate::names::Label;
 use crate::pieces::CallBody;
@@ -29,7 +29,7 @@ pub(super) fn patience_ns(question: &Question) -> u64 {
 /// An agent of a run.
 pub(super) struct Peer {
     pub(super) present: Present,
-    pub(super) line: Line,
+    pub(super) link: AgentLink,
     pub(super) is_lost: bool,
     pub(super) was_lost: bool,
     /// The sequence of its latest beat.
@@ -54,16 +54,16 @@ pub(super) struct Peer {
 impl Peer {
     pub(super) fn new(member: Member, subject: String, inbox: String, now_ns: u64) -> Self {
         let Member { present, package } = member;
-        let mut line = Line::new(present.agent.clone(), subject, inbox, now_ns);
-        line.open(
+        let mut link = AgentLink::new(present.agent.clone(), subject, inbox, now_ns);
+        link.open(
             present.hello.session.clone(),
             present.now_ns,
             present.heard_ns,
         );
-        line.begin(package);
+        link.begin(package);
         Self {
             present,
-            line,
+            link,
             is_lost: false,
             was_lost: false,
             beats: 0,
@@ -83,11 +83,11 @@ impl Peer {
     }
 
     pub(super) fn silent_ns(&self, now_ns: u64) -> u64 {
-        self.line.silent_ns(now_ns)
+        self.link.silent_ns(now_ns)
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.line.stage.as_ref().is_some_and(Stage::has_ended)
+        self.link.stage.as_ref().is_some_and(Stage::has_ended)
     }
 
     pub(super) fn add_exchange(&mut self, exchange: Exchange) {
@@ -138,7 +138,7 @@ impl Peer {
     }
 
     pub(super) fn expect_result(&mut self, body: &CallBody) {
-        match self.line.expect(body, MAX_RESULT_BYTES) {
+        match self.link.expect(body, MAX_RESULT_BYTES) {
             Ok(fetched) => self.fetched = fetched,
             Err(bytes) => self.give_up(&format!(
                 "its result has {bytes} bytes, more than {MAX_RESULT_BYTES}"
@@ -147,13 +147,13 @@ impl Peer {
     }
 
     pub(super) fn has_more_to_fetch(&self) -> bool {
-        self.line.is_fetching() && self.missing.is_none()
+        self.link.is_fetching() && self.missing.is_none()
     }
 
     /// A piece of its result has come. Returns the size of the result once it is complete.
     pub(super) fn add_piece(&mut self, piece: Piece) -> Option<u64> {
-        let result = self.line.add_piece(piece);
-        if result.is_none() && self.line.damages_replies() {
+        let result = self.link.add_piece(piece);
+        if result.is_none() && self.link.damages_replies() {
             self.give_up("its result was damaged on its way again and again");
         }
         let result = result?;
@@ -173,7 +173,7 @@ impl Peer {
     }
 
     /// What it did. `None` if that was taken before.
-    pub(super) fn take_part(&mut self) -> Option<Part> {
+    pub(super) fn take_part(&mut self) -> Option<AgentPart> {
         if std::mem::replace(&mut self.is_taken, true) {
             return None;
         }
@@ -185,7 +185,7 @@ impl Peer {
                 .and_then(|last| clock::drift(&first, &last)),
         });
         let fetched = self.fetched.take();
-        let result = match (fetched, self.missing.take(), self.line.stage.clone()) {
+        let result = match (fetched, self.missing.take(), self.link.stage.clone()) {
             (Some(bytes), _, Some(Stage::Finished { ending, .. })) => match ending {
                 Ending::Completed => PartResult::Complete(bytes),
                 ending => PartResult::Early { ending, bytes },
@@ -194,7 +194,7 @@ impl Peer {
             (_, Some(reason), _) => PartResult::Missing(reason),
             _ => PartResult::Missing("it has not been heard any more".into()),
         };
-        Some(Part {
+        Some(AgentPart {
             agent: self.present.agent.clone(),
             place: self.present.hello.place.clone(),
             clock,

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::peer::{Peer, patience_ns};
 use super::{
-    FETCH_SILENCE_NS, Member, PIECES_OF_ALL, Part, Present, QUIET_NS, STOP_LIMIT_NS, signer,
+    AgentPart, FETCH_SILENCE_NS, Member, PIECES_OF_ALL, Present, QUIET_NS, STOP_LIMIT_NS, signer,
 };
+use crate::agent_link::{Question, Signer};
 use crate::bus::{Message, Outgoing};
-use crate::line::{Question, Signer};
 use crate::message::{FromAgent, MAX_MESSAGE_BYTES, Reply, Stage, Subjects, decode};
 use crate::names::{AgentId, FleetName, Label, RunId};
 use crate::refusal::Refusal;
@@ -19,7 +19,7 @@ const SILENCE_NS: u64 = 5_000_000_000;
 
 /// What a visit is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errand {
+pub enum VisitPurpose {
     /// Fetch the results of a run that has ended. The agents keep them.
     Fetch,
     /// End the load. The agents keep what they have measured.
@@ -36,14 +36,14 @@ pub struct VisitSettings {
     /// The name of the run.
     pub run: RunId,
     /// What the visit is for.
-    pub errand: Errand,
+    pub errand: VisitPurpose,
     /// Where replies go: [`Bus::new_inbox`](crate::bus::Bus::new_inbox).
     pub inbox: String,
 }
 
-/// What became of the load of an agent without a [`Part`].
+/// What became of the load of an agent without an [`AgentPart`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Visited {
+pub enum VisitOutcome {
     /// It has no such run, or not any more.
     Unknown,
     /// It refuses.
@@ -59,7 +59,7 @@ pub enum Visited {
 }
 
 /// A visit in progress: a state machine like [`FleetRun`](super::FleetRun).
-pub struct Visit {
+pub struct RunVisit {
     settings: VisitSettings,
     signer: Signer,
     agents: BTreeMap<AgentId, Host>,
@@ -74,7 +74,7 @@ struct Host {
     is_told_to_stop: bool,
 }
 
-impl Visit {
+impl RunVisit {
     /// Begins to visit these agents. They need not take part in the run.
     #[must_use]
     pub fn new(
@@ -122,8 +122,8 @@ impl Visit {
         let Some(host) = self.agents.get_mut(&answer.agent) else {
             return;
         };
-        let asked = host.peer.line.answered(answer.id);
-        host.peer.line.hear(answer.now_ns, now_ns);
+        let asked = host.peer.link.answered(answer.id);
+        host.peer.link.hear(answer.now_ns, now_ns);
         match (answer.reply, asked) {
             (Reply::Stage { stage, .. }, _) => host.on_stage(stage, self.settings.errand),
             (Reply::Piece { piece, .. }, _) => {
@@ -140,7 +140,7 @@ impl Visit {
     /// milliseconds.
     pub fn on_tick(&mut self, now_ns: u64) {
         let pieces = self.agents.values().map(|host| {
-            let on_the_way = host.peer.line.on_the_way(now_ns);
+            let on_the_way = host.peer.link.on_the_way(now_ns);
             on_the_way.filter(|asked| asked.is_piece()).count()
         });
         let mut pieces: usize = pieces.sum();
@@ -152,8 +152,8 @@ impl Visit {
                 }
                 host.is_told_to_stop |= question == Question::Stop;
                 let patience_ns = patience_ns(&question);
-                let line = &mut host.peer.line;
-                let sent = line.send(question, &self.signer, patience_ns, now_ns);
+                let link = &mut host.peer.link;
+                let sent = link.send(question, &self.signer, patience_ns, now_ns);
                 let Some(message) = sent else { continue };
                 self.outgoing.push(message);
                 pieces += usize::from(is_piece);
@@ -175,7 +175,7 @@ impl Visit {
     }
 
     /// The parts of agents whose results have come since the last call.
-    pub fn take_parts(&mut self) -> Vec<Part> {
+    pub fn take_parts(&mut self) -> Vec<AgentPart> {
         let hosts = self.agents.values_mut().map(|host| &mut host.peer);
         let complete = hosts.filter(|peer| peer.is_complete());
         complete.filter_map(Peer::take_part).collect()
@@ -184,7 +184,7 @@ impl Visit {
     /// The parts that were not taken, of agents that had the run: why their results are missing.
     /// With them, what became of the other agents.
     #[must_use]
-    pub fn into_outcome(self) -> (Vec<Part>, Vec<(AgentId, Visited)>) {
+    pub fn into_outcome(self) -> (Vec<AgentPart>, Vec<(AgentId, VisitOutcome)>) {
         let (mut parts, mut visited) = (Vec::new(), Vec::new());
         for (agent, mut host) in self.agents {
             match host.visited(self.settings.errand) {
@@ -197,21 +197,21 @@ impl Visit {
 }
 
 impl Host {
-    fn on_stage(&mut self, stage: Stage, errand: Errand) {
+    fn on_stage(&mut self, stage: Stage, errand: VisitPurpose) {
         let peer = &mut self.peer;
         if peer.has_ended() {
             return;
         }
-        if let (Stage::Finished { body, .. }, Errand::Fetch) = (&stage, errand) {
+        if let (Stage::Finished { body, .. }, VisitPurpose::Fetch) = (&stage, errand) {
             peer.expect_result(body);
         }
-        peer.line.stage = Some(stage);
+        peer.link.stage = Some(stage);
     }
 
     fn on_refusal(&mut self, question: &Question, refusal: Refusal, signer: &Signer) {
-        let line = &mut self.peer.line;
+        let link = &mut self.peer.link;
         match question {
-            _ if line.is_noise(question, &refusal, signer) => {}
+            _ if link.is_noise(question, &refusal, signer) => {}
             Question::Fetch(_) => self.peer.give_up(&refusal.to_string()),
             _ => {
                 self.refusal.get_or_insert(refusal);
@@ -220,49 +220,49 @@ impl Host {
     }
 
     fn is_silent(&self, now_ns: u64) -> bool {
-        let limit_ns = match self.peer.line.stage {
+        let limit_ns = match self.peer.link.stage {
             None => SILENCE_NS,
             Some(_) => FETCH_SILENCE_NS,
         };
         self.peer.silent_ns(now_ns) > limit_ns
     }
 
-    fn is_settled(&self, errand: Errand, began_ns: u64, now_ns: u64) -> bool {
+    fn is_settled(&self, errand: VisitPurpose, began_ns: u64, now_ns: u64) -> bool {
         if self.refusal.is_some() || self.is_silent(now_ns) {
             return true;
         }
-        match (errand, self.peer.line.stage.is_some()) {
+        match (errand, self.peer.link.stage.is_some()) {
             (_, false) => false,
-            (Errand::Fetch, true) => !self.peer.has_more_to_fetch(),
-            (Errand::Stop, true) => {
+            (VisitPurpose::Fetch, true) => !self.peer.has_more_to_fetch(),
+            (VisitPurpose::Stop, true) => {
                 self.peer.has_ended() || now_ns.saturating_sub(began_ns) > 2 * STOP_LIMIT_NS
             }
         }
     }
 
-    fn wanted(&self, errand: Errand, began_ns: u64, now_ns: u64) -> Vec<Question> {
+    fn wanted(&self, errand: VisitPurpose, began_ns: u64, now_ns: u64) -> Vec<Question> {
         if self.is_settled(errand, began_ns, now_ns) {
             return Vec::new();
         }
-        match (errand, self.peer.line.stage.is_some()) {
+        match (errand, self.peer.link.stage.is_some()) {
             (_, false) => vec![Question::Open],
-            (Errand::Fetch, true) => self.peer.line.wanted_for_call(now_ns, QUIET_NS),
-            (Errand::Stop, true) => vec![Question::Stop],
+            (VisitPurpose::Fetch, true) => self.peer.link.wanted_for_call(now_ns, QUIET_NS),
+            (VisitPurpose::Stop, true) => vec![Question::Stop],
         }
     }
 
     /// What became of its load; `None` if it has a part.
-    fn visited(&self, errand: Errand) -> Option<Visited> {
-        Some(match (&self.refusal, &self.peer.line.stage) {
+    fn visited(&self, errand: VisitPurpose) -> Option<VisitOutcome> {
+        Some(match (&self.refusal, &self.peer.link.stage) {
             // It had not started, so there is no result.
-            (Some(Refusal::UnknownRun { .. }), _) if self.is_told_to_stop => Visited::Stopped,
-            (Some(Refusal::UnknownRun { .. }), _) => Visited::Unknown,
-            (Some(refusal), _) => Visited::Refused(refusal.clone()),
-            (None, None) => Visited::Silent,
-            (None, Some(stage)) if !stage.has_ended() => Visited::GoesOn(stage.name()),
-            (None, Some(_)) if errand == Errand::Fetch => return None,
-            (None, Some(_)) if self.is_told_to_stop => Visited::Stopped,
-            (None, Some(_)) => Visited::Ended,
+            (Some(Refusal::UnknownRun { .. }), _) if self.is_told_to_stop => VisitOutcome::Stopped,
+            (Some(Refusal::UnknownRun { .. }), _) => VisitOutcome::Unknown,
+            (Some(refusal), _) => VisitOutcome::Refused(refusal.clone()),
+            (None, None) => VisitOutcome::Silent,
+            (None, Some(stage)) if !stage.has_ended() => VisitOutcome::GoesOn(stage.name()),
+            (None, Some(_)) if errand == VisitPurpose::Fetch => return None,
+            (None, Some(_)) if self.is_told_to_stop => VisitOutcome::Stopped,
+            (None, Some(_)) => VisitOutcome::Ended,
         })
     }
 }

@@ -1,9 +1,9 @@
 //! The coordinator's side: it opens a session with a host, makes calls, and keeps the lease.
 
 use super::{LEASE_NS, MAX_CALL_BYTES};
+use crate::agent_link::{AgentLink, Question, Signer};
 use crate::bus::{Message, Outgoing};
 use crate::clock::{self, Exchange, Offset};
-use crate::line::{Line, Question, Signer};
 use crate::message::{FromAgent, MAX_MESSAGE_BYTES, Reply, Stage, Subjects, Versioned, decode};
 use crate::names::{AgentId, FleetName, Label, RunId, Session};
 use crate::refusal::Refusal;
@@ -98,7 +98,7 @@ pub struct CallerSettings {
 pub struct HostCaller {
     host: AgentId,
     signer: Signer,
-    line: Line,
+    link: AgentLink,
     phase: Phase,
     /// When the latest question was sent that had a reply.
     acknowledged_ns: u64,
@@ -143,7 +143,7 @@ impl HostCaller {
         } = settings;
         let subject = Subjects::new(&fleet).host(&host);
         Self {
-            line: Line::new(host.clone(), subject, inbox, now_ns),
+            link: AgentLink::new(host.clone(), subject, inbox, now_ns),
             host,
             signer: Signer {
                 key,
@@ -190,7 +190,7 @@ impl HostCaller {
             self.reply = Some(Err(HostError::TooLarge { what, bytes }));
             return;
         }
-        self.line.begin(bytes);
+        self.link.begin(bytes);
         self.is_calling = true;
         self.on_tick(now_ns);
     }
@@ -268,11 +268,11 @@ impl HostCaller {
         if let Reply::Hello(hello) = answer.reply {
             return self.on_hello(hello.session, there_ns, here_ns, now_ns);
         }
-        let Some(asked) = self.line.answered(answer.id) else {
+        let Some(asked) = self.link.answered(answer.id) else {
             return;
         };
         if !matches!(answer.reply, Reply::Refused(_)) {
-            self.line.hear(there_ns, here_ns);
+            self.link.hear(there_ns, here_ns);
             // A question about the clock does not prolong the lease.
             if asked.question != Question::Clock {
                 self.acknowledged_ns = self.acknowledged_ns.max(asked.sent_ns);
@@ -280,8 +280,8 @@ impl HostCaller {
         }
         match answer.reply {
             Reply::Stage { call, stage } => self.on_stage(call, stage),
-            Reply::Piece { call, piece } if call == self.line.call() => {
-                if let Some(reply) = self.line.add_piece(piece) {
+            Reply::Piece { call, piece } if call == self.link.call() => {
+                if let Some(reply) = self.link.add_piece(piece) {
                     self.finish(Ok(reply));
                 }
             }
@@ -310,7 +310,7 @@ impl HostCaller {
                 question,
                 Question::RollCall | Question::Clock | Question::Piece(_)
             );
-            let message = self.line.send(question, &self.signer, ASK_NS, now_ns);
+            let message = self.link.send(question, &self.signer, ASK_NS, now_ns);
             if message.is_some() && prolongs {
                 self.lease_due_ns = now_ns.saturating_add(LEASE_DUE_NS);
             }
@@ -362,7 +362,7 @@ impl HostCaller {
             Phase::Opening => vec![Question::Open],
             Phase::Open => {
                 let mut wanted = if self.is_calling {
-                    self.line.wanted_for_call(now_ns, ASK_NS)
+                    self.link.wanted_for_call(now_ns, ASK_NS)
                 } else {
                     Vec::new()
                 };
@@ -383,10 +383,10 @@ impl HostCaller {
         let Phase::Asking { heard_ns, .. } = &mut self.phase else {
             return;
         };
-        match self.line.session() {
+        match self.link.session() {
             None => {
                 *heard_ns = Some(now_ns);
-                self.line.open(session, there_ns, here_ns);
+                self.link.open(session, there_ns, here_ns);
             }
             Some(known) if *known != session => self.phase = Phase::Ended(HostError::SameName),
             Some(_) => {}
@@ -397,11 +397,11 @@ impl HostCaller {
         if matches!(self.phase, Phase::Opening) {
             self.phase = Phase::Open;
         }
-        if !self.is_calling || call != self.line.call() || self.line.is_fetching() {
+        if !self.is_calling || call != self.link.call() || self.link.is_fetching() {
             return;
         }
         if let Stage::Finished { body, .. } = &stage {
-            match self.line.expect(body, MAX_CALL_BYTES) {
+            match self.link.expect(body, MAX_CALL_BYTES) {
                 Ok(None) => {}
                 Ok(Some(reply)) => self.finish(Ok(reply)),
                 Err(bytes) => self.finish(Err(HostError::TooLarge {
@@ -410,12 +410,12 @@ impl HostCaller {
                 })),
             }
         }
-        self.line.stage = Some(stage);
+        self.link.stage = Some(stage);
     }
 
     /// Orders that came late or twice are refused, which says nothing about the session.
     fn on_refusal(&mut self, question: &Question, refusal: Refusal) {
-        if self.line.is_noise(question, &refusal, &self.signer) {
+        if self.link.is_noise(question, &refusal, &self.signer) {
             return;
         }
         match (&self.phase, refusal) {
@@ -425,7 +425,7 @@ impl HostCaller {
                 self.phase = Phase::Ended(HostError::Closed);
             }
             // The reply to a question about an older call.
-            (Phase::Open, Refusal::CallOutOfOrder { call, .. }) if call != self.line.call() => {}
+            (Phase::Open, Refusal::CallOutOfOrder { call, .. }) if call != self.link.call() => {}
             (_, refusal) => self.phase = Phase::Ended(HostError::Refused(refusal)),
         }
     }

@@ -26,7 +26,7 @@ const ROLL_CALL_NS: u64 = 600_000_000;
 
 /// An open session with a host. Dropped, it is closed.
 pub struct HostLink {
-    shared: Arc<Shared>,
+    shared: Arc<HostLinkState>,
     clock: Clock,
     inbox: SyncSender<Message>,
     /// Gets a message when something has happened.
@@ -34,14 +34,14 @@ pub struct HostLink {
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct HostLinkState {
     caller: Mutex<HostCaller>,
     /// To be set when the session has ended by itself.
     lost: Mutex<Option<Arc<AtomicBool>>>,
     is_over: AtomicBool,
 }
 
-impl Shared {
+impl HostLinkState {
     fn caller(&self) -> MutexGuard<'_, HostCaller> {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +68,7 @@ impl HostLink {
         let (sender, inbox) = sync_channel(INBOX_CAPACITY);
         bus.subscribe(&settings.inbox, &sender)
             .map_err(|_: BusError| HostError::Closed)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(HostLinkState {
             caller: Mutex::new(HostCaller::new(settings, key, clock())),
             lost: Mutex::default(),
             is_over: AtomicBool::new(false),
@@ -179,7 +179,7 @@ impl Drop for HostLink {
 
 /// Carries messages until the link is dropped.
 fn keep(
-    shared: &Shared,
+    shared: &HostLinkState,
     bus: &dyn Bus,
     clock: &Clock,
     inbox: &Receiver<Message>,

@@ -56,7 +56,7 @@ impl Default for Script {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FakeState {
     Idle,
     Preparing { until_ns: u64 },
     Prepared,
@@ -68,14 +68,14 @@ enum State {
 #[derive(Debug, Clone)]
 pub(crate) struct Fake {
     script: Arc<Mutex<Script>>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeState>>,
 }
 
 impl Fake {
     pub(crate) fn new(script: Script) -> Self {
         Self {
             script: Arc::new(Mutex::new(script)),
-            state: Arc::new(Mutex::new(State::Idle)),
+            state: Arc::new(Mutex::new(FakeState::Idle)),
         }
     }
 
@@ -83,7 +83,7 @@ impl Fake {
         self.script.lock().expect("no test panics with it")
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: FakeState) {
         *self.state.lock().expect("no test panics with it") = state;
     }
 }
@@ -110,7 +110,7 @@ impl Generator for Fake {
         let until_ns = script.now_ns + script.prepares_ns;
         script.work = Some(work);
         drop(script);
-        self.set(State::Preparing { until_ns });
+        self.set(FakeState::Preparing { until_ns });
     }
 
     fn start_at(&mut self, start_ns: u64) {
@@ -118,7 +118,7 @@ impl Generator for Fake {
         script.start_ns = Some(start_ns);
         let until_ns = start_ns + script.lasts_ns;
         drop(script);
-        self.set(State::Running {
+        self.set(FakeState::Running {
             until_ns,
             snapshot_ns: start_ns,
         });
@@ -126,13 +126,13 @@ impl Generator for Fake {
 
     fn stop(&mut self) {
         if !self.script().never_stops {
-            self.set(State::Stopped);
+            self.set(FakeState::Stopped);
         }
     }
 
     fn discard(&mut self) {
         self.script().discarded += 1;
-        self.set(State::Idle);
+        self.set(FakeState::Idle);
     }
 
     fn next_event(&mut self) -> Option<GeneratorEvent> {
@@ -140,10 +140,10 @@ impl Generator for Fake {
         let now_ns = script.now_ns;
         let state = *self.state.lock().expect("no test panics with it");
         match state {
-            State::Idle | State::Prepared => None,
-            State::Preparing { until_ns } if now_ns < until_ns => None,
-            State::Preparing { .. } => {
-                self.set(State::Prepared);
+            FakeState::Idle | FakeState::Prepared => None,
+            FakeState::Preparing { until_ns } if now_ns < until_ns => None,
+            FakeState::Preparing { .. } => {
+                self.set(FakeState::Prepared);
                 if let Some(refusal) = script.refusal.clone() {
                     return Some(GeneratorEvent::Refused(refusal));
                 }
@@ -154,12 +154,12 @@ impl Generator for Fake {
                     _ => Some(GeneratorEvent::Prepared(vec![Label::new("a note")])),
                 }
             }
-            State::Running { until_ns, .. } if now_ns >= until_ns => {
-                self.set(State::Idle);
+            FakeState::Running { until_ns, .. } if now_ns >= until_ns => {
+                self.set(FakeState::Idle);
                 script.ended_ns = Some(now_ns);
                 Some(GeneratorEvent::Finished(script.result.clone()))
             }
-            State::Running {
+            FakeState::Running {
                 until_ns,
                 snapshot_ns,
             } => {
@@ -167,11 +167,11 @@ impl Generator for Fake {
                     return None;
                 }
                 if script.fails_late {
-                    self.set(State::Idle);
+                    self.set(FakeState::Idle);
                     let failure = script.failure.unwrap_or("it failed");
                     return Some(GeneratorEvent::Failed(failure.to_owned()));
                 }
-                self.set(State::Running {
+                self.set(FakeState::Running {
                     until_ns,
                     snapshot_ns: snapshot_ns + 1_000_000_000,
                 });
@@ -179,8 +179,8 @@ impl Generator for Fake {
                     serde_json::json!({"at_ns": now_ns}),
                 ))
             }
-            State::Stopped => {
-                self.set(State::Idle);
+            FakeState::Stopped => {
+                self.set(FakeState::Idle);
                 script.ended_ns = Some(now_ns);
                 Some(GeneratorEvent::Finished(b"until it was stopped".to_vec()))
             }

@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 use cluster::agent::{Agent, AgentSettings, AgentWorld};
 use cluster::bus::{Message, Outgoing};
 use cluster::coordinator::{
-    Chosen, Errand, Event, FleetOutcome, FleetRun, Member, Number, OnLost, Part, Present, RollCall,
-    RollCallError, RunSettings, Visit, VisitSettings, Visited, Wanted,
+    AgentPart, Chosen, Event, FleetOutcome, FleetRun, Member, Number, OnLost, Present, RollCall,
+    RollCallError, RunSettings, RunVisit, VisitOutcome, VisitPurpose, VisitSettings, Wanted,
 };
 use cluster::limits::Limits;
 use cluster::names::{AgentId, FleetName, Label, Random, RunId};
@@ -140,8 +140,8 @@ impl Machine {
 #[derive(Debug)]
 pub(crate) struct Visits {
     /// By name.
-    pub(crate) parts: Vec<Part>,
-    pub(crate) others: Vec<(AgentId, Visited)>,
+    pub(crate) parts: Vec<AgentPart>,
+    pub(crate) others: Vec<(AgentId, VisitOutcome)>,
 }
 
 /// Whom a message goes to.
@@ -300,7 +300,7 @@ impl Simulation {
     }
 
     /// Visits the agents of a run that are there, while its coordinator goes on, if there is one.
-    pub(crate) fn visit(&mut self, run: &RunId, errand: Errand) -> Visits {
+    pub(crate) fn visit(&mut self, run: &RunId, errand: VisitPurpose) -> Visits {
         let present = self.present();
         self.visit_these(present, run, errand)
     }
@@ -324,7 +324,7 @@ impl Simulation {
         &mut self,
         present: Vec<Present>,
         run: &RunId,
-        errand: Errand,
+        errand: VisitPurpose,
     ) -> Visits {
         let settings = VisitSettings {
             fleet: fleet(),
@@ -333,7 +333,7 @@ impl Simulation {
             errand,
             inbox: INBOX_OF_VISIT.to_owned(),
         };
-        let mut visit = Visit::new(settings, key(self.key_seed), present, self.now_ns);
+        let mut visit = RunVisit::new(settings, key(self.key_seed), present, self.now_ns);
         let (mut parts, began_ns) = (Vec::new(), self.now_ns);
         self.go_on_with(|simulation, messages| {
             assert!(simulation.now_ns < began_ns + 300 * S, "it hangs");

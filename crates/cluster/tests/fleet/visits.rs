@@ -1,7 +1,7 @@
 //! Runs whose coordinator is gone: somebody else fetches the results, or ends the load.
 
 use cluster::agent::KEEP_NS;
-use cluster::coordinator::{Errand, Event, FleetError, Number, PartResult, Visited};
+use cluster::coordinator::{Event, FleetError, Number, PartResult, VisitOutcome, VisitPurpose};
 use cluster::message::Ending;
 use cluster::pieces::PIECE_BYTES;
 use cluster::refusal::Refusal;
@@ -27,15 +27,15 @@ fn orphaned(seconds: u64, agents: usize) -> Simulation {
 
 fn fetch(simulation: &mut Simulation) -> Visits {
     let id = simulation.id.clone();
-    simulation.visit(&id, Errand::Fetch)
+    simulation.visit(&id, VisitPurpose::Fetch)
 }
 
 fn stop(simulation: &mut Simulation) -> Visits {
     let id = simulation.id.clone();
-    simulation.visit(&id, Errand::Stop)
+    simulation.visit(&id, VisitPurpose::Stop)
 }
 
-fn others(visits: &Visits) -> Vec<&Visited> {
+fn others(visits: &Visits) -> Vec<&VisitOutcome> {
     visits.others.iter().map(|(_, what)| what).collect()
 }
 
@@ -57,7 +57,7 @@ fn the_results_of_a_run_whose_coordinator_died_are_fetched_again_and_again() {
     for _ in 0..3 {
         let visits = fetch(&mut simulation);
         assert_eq!(are_whole(&visits), [true; 3]);
-        assert_eq!(others(&visits), [&Visited::Unknown; 0]);
+        assert_eq!(others(&visits), [&VisitOutcome::Unknown; 0]);
     }
 }
 
@@ -92,7 +92,7 @@ fn a_result_is_offered_until_it_is_dropped() {
     simulation.go_on_for(KEEP_NS);
     assert!(simulation.present()[0].hello.kept.is_empty());
     let visits = fetch(&mut simulation);
-    assert_eq!(others(&visits), [&Visited::Unknown]);
+    assert_eq!(others(&visits), [&VisitOutcome::Unknown]);
     assert!(visits.parts.is_empty());
 }
 
@@ -103,11 +103,11 @@ fn other_runs_go_on_while_a_result_is_kept_and_fetched() {
     simulation.go_on_for(20 * S);
     // It has called the roll before the results are fetched, which begins sessions.
     let present = simulation.call_roll(Number::All).expect("they are free");
-    let visits = simulation.visit(&first, Errand::Fetch);
+    let visits = simulation.visit(&first, VisitPurpose::Fetch);
     assert_eq!(are_whole(&visits), [true; 2]);
     simulation.begin_with(present);
     simulation.go_on_until_event(|event| *event == Event::Started);
-    let visits = simulation.visit(&first, Errand::Fetch);
+    let visits = simulation.visit(&first, VisitPurpose::Fetch);
     assert_eq!(are_whole(&visits), [true; 2]);
     let outcome = simulation.finish();
     assert!(!outcome.is_partial(), "{outcome:?}");
@@ -122,7 +122,7 @@ fn a_run_that_goes_on_is_not_fetched_and_not_disturbed() {
     simulation.begin();
     simulation.go_on_until_event(|event| *event == Event::Started);
     let visits = fetch(&mut simulation);
-    assert_eq!(others(&visits), [&Visited::GoesOn("running")]);
+    assert_eq!(others(&visits), [&VisitOutcome::GoesOn("running")]);
     let outcome = simulation.finish();
     assert!(!outcome.is_partial(), "{outcome:?}");
 }
@@ -135,7 +135,7 @@ fn a_result_that_is_fetched_twice_at_the_same_time_arrives_twice() {
     let present = simulation.present();
     let id = simulation.id.clone();
     for _ in 0..2 {
-        let visits = simulation.visit_these(present.clone(), &id, Errand::Fetch);
+        let visits = simulation.visit_these(present.clone(), &id, VisitPurpose::Fetch);
         assert_eq!(are_whole(&visits), [true; 2]);
     }
 }
@@ -163,7 +163,7 @@ fn results_are_fetched_through_a_network_that_loses_doubles_and_damages_messages
             continue;
         }
         let id = simulation.id.clone();
-        let visits = simulation.visit_these(present, &id, Errand::Fetch);
+        let visits = simulation.visit_these(present, &id, VisitPurpose::Fetch);
         assert_eq!(
             are_whole(&visits),
             [true; 3],
@@ -178,10 +178,10 @@ fn another_key_gets_no_result_and_ends_no_load() {
     let mut simulation = orphaned(60, 1);
     let id = simulation.id.clone();
     simulation.key_seed = 2;
-    for errand in [Errand::Fetch, Errand::Stop] {
+    for errand in [VisitPurpose::Fetch, VisitPurpose::Stop] {
         let visits = simulation.visit(&id, errand);
         assert!(visits.parts.is_empty());
-        let [Visited::Refused(Refusal::UntrustedKey { .. })] = others(&visits)[..] else {
+        let [VisitOutcome::Refused(Refusal::UntrustedKey { .. })] = others(&visits)[..] else {
             panic!("{:?}", visits.others);
         };
     }
@@ -201,9 +201,9 @@ fn a_trusted_key_that_did_not_make_the_run_gets_no_result_and_ends_no_load() {
     simulation.go_on_until_event(|event| *event == Event::Started);
     let id = simulation.id.clone();
     simulation.key_seed = 2;
-    for errand in [Errand::Fetch, Errand::Stop] {
+    for errand in [VisitPurpose::Fetch, VisitPurpose::Stop] {
         let visits = simulation.visit(&id, errand);
-        assert_eq!(others(&visits), [&Visited::Refused(Refusal::OtherKey)]);
+        assert_eq!(others(&visits), [&VisitOutcome::Refused(Refusal::OtherKey)]);
     }
     assert!(!simulation.finish().is_partial());
 }
@@ -235,7 +235,7 @@ fn a_load_is_ended_without_its_coordinator_and_its_results_are_kept() {
     let mut simulation = orphaned(60, 3);
     simulation.go_on_for(S);
     let visits = stop(&mut simulation);
-    assert_eq!(others(&visits), [&Visited::Stopped; 3]);
+    assert_eq!(others(&visits), [&VisitOutcome::Stopped; 3]);
     assert!(simulation.machines.iter().all(|it| !it.agent.is_busy()));
     let visits = fetch(&mut simulation);
     assert_eq!(visits.parts.len(), 3);
@@ -249,7 +249,7 @@ fn a_load_is_ended_without_its_coordinator_and_its_results_are_kept() {
         ));
     }
     let visits = stop(&mut simulation);
-    assert_eq!(others(&visits), [&Visited::Ended; 3]);
+    assert_eq!(others(&visits), [&VisitOutcome::Ended; 3]);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_coordinator_whose_run_somebody_else_ends_gets_what_was_measured() {
     simulation.go_on_until_event(|event| *event == Event::Started);
     simulation.go_on_for(2 * S);
     let visits = stop(&mut simulation);
-    assert_eq!(others(&visits), [&Visited::Stopped; 2]);
+    assert_eq!(others(&visits), [&VisitOutcome::Stopped; 2]);
     let outcome = simulation.finish();
     assert_eq!(outcome.stop, None);
     assert!(outcome.is_partial());
@@ -286,7 +286,7 @@ fn a_run_that_was_not_started_is_dropped_when_it_is_stopped() {
     simulation.begin();
     simulation.go_on_for(2 * S);
     let visits = stop(&mut simulation);
-    assert_eq!(others(&visits), [&Visited::Stopped]);
+    assert_eq!(others(&visits), [&VisitOutcome::Stopped]);
     assert!(!simulation.machines[0].agent.is_busy());
     let failure = simulation.finish().failure;
     assert!(
@@ -310,7 +310,7 @@ fn a_load_that_does_not_end_is_reported() {
     simulation.run = None;
     let began_ns = simulation.now_ns;
     let visits = stop(&mut simulation);
-    assert_eq!(others(&visits), [&Visited::GoesOn("running")]);
+    assert_eq!(others(&visits), [&VisitOutcome::GoesOn("running")]);
     let took_s = (simulation.now_ns - began_ns) / S;
     assert!((10..15).contains(&took_s), "{took_s}");
 }
@@ -335,8 +335,8 @@ fn an_agent_that_dies_before_or_during_the_visit_costs_only_its_own_result() {
             vec![(0, payload.to_vec())]
         }
     });
-    let visits = simulation.visit_these(present, &id, Errand::Fetch);
-    assert_eq!(others(&visits), [&Visited::Silent]);
+    let visits = simulation.visit_these(present, &id, VisitPurpose::Fetch);
+    assert_eq!(others(&visits), [&VisitOutcome::Silent]);
     assert_eq!(visits.parts.len(), 2);
     assert!(matches!(visits.parts[0].result, PartResult::Complete(_)));
     assert!(matches!(visits.parts[1].result, PartResult::Missing(_)));
