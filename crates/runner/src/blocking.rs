@@ -106,17 +106,16 @@ impl Write for Datagrams {
 /// proxy, and to the other end of the tunnel unless the proxy gets each request.
 ///
 /// # Errors
-/// Why the proxy opened no tunnel, one line.
+/// Why the proxy opened no tunnel.
 pub(crate) fn through(
     proxy: &ProxyClient,
     stream: Box<dyn Stream>,
-) -> Result<Box<dyn Stream>, String> {
-    let message_of = |fault| SessionError::Proxy(fault).to_string();
+) -> Result<Box<dyn Stream>, TunnelError> {
     let stream = match &proxy.tls {
         None => stream,
         Some(TlsClient { config, name, .. }) => {
             let within = tls::blocking_stream(config, name.clone(), stream);
-            Box::new(within.map_err(|why| message_of(ProxyFault::Tls(why)))?)
+            Box::new(within.map_err(|why| ProxyFault::Tls(why.to_string()))?)
         }
     };
     match &*proxy.route {
@@ -125,9 +124,8 @@ pub(crate) fn through(
     }
 }
 
-fn open(tunnel: &Tunnel, mut stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, String> {
-    let no_answer = |error: io::Error| spoken(&error, "the proxy did not answer");
-    let message_of = |fault| SessionError::Proxy(fault).to_string();
+fn open(tunnel: &Tunnel, mut stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, TunnelError> {
+    let no_answer = |error| StreamError::new(error, "the proxy did not answer");
     let mut opening = Opening::default();
     let mut output = Vec::new();
     opening.begin(tunnel, &mut output);
@@ -141,24 +139,51 @@ fn open(tunnel: &Tunnel, mut stream: Box<dyn Stream>) -> Result<Box<dyn Stream>,
             length => length.map_err(no_answer)?,
         };
         if length == 0 {
-            return Err(message_of(ProxyFault::Closed));
+            return Err(ProxyFault::Closed.into());
         }
         let rest = opening.receive(tunnel, &buffer[..length], &mut output);
-        if let Some(rest) = rest.map_err(message_of)? {
+        if let Some(rest) = rest? {
             let begin = Cursor::new(rest);
             return Ok(Box::new(PrefixedStream { begin, stream }));
         }
     }
 }
 
-/// An error of the system in words. A timeout reads: `what` within the timeout.
-pub(crate) fn spoken(error: &io::Error, what: &str) -> String {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!("{what} within the timeout (--timeout)")
+/// No address accepts a connection. The error is that of the last one; `None` if there is none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "unable to connect: {}",
+    .0.as_ref().map_or_else(|| "no address".to_owned(), plain)
+)]
+pub struct NoConnection(pub(crate) Option<io::Error>);
+
+/// Why a stream cannot be used, one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamError {
+    /// What did not happen in time.
+    #[error("{0} within the timeout (--timeout)")]
+    Timeout(&'static str),
+    #[error("{}", plain(.0))]
+    System(io::Error),
+}
+
+impl StreamError {
+    /// `missing` is what did not happen if the error is a timeout.
+    pub(crate) fn new(error: io::Error, missing: &'static str) -> Self {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::Timeout(missing),
+            _ => Self::System(error),
         }
-        _ => plain(error),
     }
+}
+
+/// Why a proxy opened no tunnel, one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TunnelError {
+    #[error("{}", SessionError::Proxy(.0.clone()))]
+    Fault(#[from] ProxyFault),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
 }
 
 /// A connection of which the first bytes have been read already.

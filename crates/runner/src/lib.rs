@@ -19,16 +19,19 @@ mod resolve;
 mod run_profile;
 mod run_telemetry;
 mod sources;
+mod target_error;
 mod tls;
 mod usage_probes;
 
 pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
+pub use blocking::NoConnection;
 pub use engine::{Observer, SlowSpans, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
-pub use post::{PostClient, PostResponse, PostServer};
+pub use post::{PostClient, PostError, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
+pub use target_error::{LookupError, TargetError};
 
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
 use crate::run_profile::RunProfile;
@@ -108,10 +111,11 @@ impl Permit {
         Self(Some(check))
     }
 
-    fn check(&self, host: &str, addresses: &[IpAddr]) -> Result<(), String> {
-        self.0
-            .as_ref()
+    fn check(&self, host: &str, addresses: &[IpAddr]) -> Result<(), LookupError> {
+        let check = self.0.as_ref();
+        check
             .map_or(Ok(()), |check| check(host, addresses))
+            .map_err(LookupError::NotPermitted)
     }
 }
 
@@ -130,8 +134,8 @@ impl fmt::Debug for Permit {
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// The target cannot be resolved or reached.
-    #[error("{0}")]
-    Target(String),
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// The script failed before the run.
     #[error("{0}")]
     Script(String),

@@ -12,7 +12,7 @@ use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
 use protocol::h3::{self, H3};
 use protocol::proxy::Route;
-use protocol::request::{RequestText, split};
+use protocol::request::{RequestError, RequestText, split};
 use protocol::tls::{
     self, AlpnProtocol, Certificate, Details, SeenCertificate, Tls, TlsConfigError,
 };
@@ -21,13 +21,14 @@ use requests::Renderer;
 use results::exchange::{
     Attempt, CertificateFacts, Exchange, ReceivedResponse, SentRequest, TlsFacts,
 };
-use script::Network;
 
-use crate::blocking::{self, Datagrams, Stream, spoken};
+use crate::blocking::{self, Datagrams, NoConnection, Stream, StreamError, TunnelError};
 use crate::messages::{self, encode_message};
 use crate::resolve::{SystemNetwork, plain};
 use crate::sources::{self, RequestParts};
-use crate::{ClockReading, Invocation, RunnerError, proxy, scheme_advice, tls as tls_settings};
+use crate::{
+    ClockReading, Invocation, RunnerError, TargetError, proxy, scheme_advice, tls as tls_settings,
+};
 
 const EXCHANGE: ExchangeId = ExchangeId(0);
 
@@ -70,7 +71,9 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
     let text = for_proxy(first.text, proxy.as_ref());
     exchange.request = sent(&text)?;
     exchange.protocol = name_of(plan.load.protocol);
-    let connected = addresses.and_then(|addresses| connect(&plan, &addresses, &mut exchange));
+    let connected = addresses
+        .map_err(OnceError::from)
+        .and_then(|addresses| Ok(connect(&plan, &addresses, &mut exchange)?));
     if let Ok((_, address)) = &connected
         && let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose())
     {
@@ -78,13 +81,13 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         exchange.protocol = name_of(plan.load.protocol);
     }
     let connected = connected.and_then(|(connected, _)| match &proxy {
-        Some(proxy) => connected.through(proxy, &mut exchange),
+        Some(proxy) => Ok(connected.through(proxy, &mut exchange)?),
         None => Ok(connected),
     });
     let mut connected = match connected {
         Ok(connected) => connected,
-        Err(reason) => {
-            exchange.error = Some(reason);
+        Err(error) => {
+            exchange.error = Some(error.to_string());
             exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
             return Ok(exchange);
         }
@@ -97,7 +100,7 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
     }
     match outcome {
         Ok(response) => exchange.response = Some(received(response)),
-        Err(reason) => exchange.error = Some(reason),
+        Err(error) => exchange.error = Some(error.to_string()),
     }
     let method = match messages::types_of_file(&plan, invocation) {
         Ok(Some(types)) => types.method(&exchange.request.target).ok(),
@@ -109,25 +112,41 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
     Ok(exchange)
 }
 
+/// Why there is no response, one line.
+#[derive(Debug, thiserror::Error)]
+enum OnceError {
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Connect(#[from] NoConnection),
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
+    #[error("HTTP/3 needs TLS")]
+    NoTls,
+    #[error(transparent)]
+    Tls(#[from] TlsConfigError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// With what to try if the two sides do not agree on TLS.
+    #[error("{}{}", .0, advice(.0))]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
 /// The addresses of the target, or of the proxy.
 fn look_up(
     plan: &RunPlan,
     invocation: &Invocation,
     exchange: &mut Exchange,
-) -> Result<Vec<Address>, String> {
+) -> Result<Vec<Address>, TargetError> {
     let network = SystemNetwork::new(plan, invocation.permit.clone());
     let target = &plan.target;
     let begin_ns = monotonic_ns();
-    let addresses = network.lookup(&target.host, &target.service);
+    let addresses = network.permitted_addresses(&target.host, &target.service);
     let lookup_ns = monotonic_ns().saturating_sub(begin_ns);
     exchange.phases.lookup_ns = target.unix_socket.is_none().then_some(lookup_ns);
-    addresses.map_err(|reason| {
-        let place = match &plan.proxy {
-            Some(proxy) => format!("the proxy {}", proxy.url()),
-            None => format!("{}:{}", target.host, target.service),
-        };
-        format!("unable to resolve {place} {reason}")
-    })
+    addresses.map_err(|error| network.unresolved(target, error))
 }
 
 /// The request as a proxy that gets each request wants it.
@@ -152,7 +171,6 @@ fn name_of(protocol: Protocol) -> &'static str {
     }
 }
 
-/// The request that is sent.
 /// The request that is sent.
 struct FirstRequest {
     text: Vec<u8>,
@@ -261,7 +279,7 @@ impl OpenConnection {
     }
 
     /// Has the proxy connect to the target.
-    fn through(self, proxy: &ProxyClient, exchange: &mut Exchange) -> Result<Self, String> {
+    fn through(self, proxy: &ProxyClient, exchange: &mut Exchange) -> Result<Self, TunnelError> {
         let begin_ns = monotonic_ns();
         let stream = blocking::through(proxy, self.stream)?;
         // A proxy that is only asked for each request has no such phase.
@@ -277,18 +295,17 @@ fn connect(
     plan: &RunPlan,
     addresses: &[Address],
     exchange: &mut Exchange,
-) -> Result<(OpenConnection, Address), String> {
+) -> Result<(OpenConnection, Address), NoConnection> {
     let begin_ns = monotonic_ns();
-    let mut last = "no address".to_owned();
+    let mut last = None;
     for address in addresses {
         let outcome = OpenConnection::to(plan, address);
-        let error = outcome.as_ref().err().map(plain);
         exchange.attempts.push(Attempt {
             address: match address {
                 Address::Tcp(address) => address.to_string(),
                 Address::Unix(path) => path.display().to_string(),
             },
-            error: error.clone(),
+            error: outcome.as_ref().err().map(plain),
         });
         match outcome {
             Ok(connected) => {
@@ -297,10 +314,10 @@ fn connect(
                 exchange.phases.connect_ns = connected.socket.is_none().then_some(connect_ns);
                 return Ok((connected, address.clone()));
             }
-            Err(_) => last = error.unwrap_or_default(),
+            Err(error) => last = Some(error),
         }
     }
-    Err(format!("unable to connect: {last}"))
+    Err(NoConnection(last))
 }
 
 fn with_protocol(
@@ -309,7 +326,7 @@ fn with_protocol(
     line: TimedStream<'_>,
     text: &[u8],
     exchange: &mut Exchange,
-) -> Result<Response, String> {
+) -> Result<Response, OnceError> {
     let limits = h1::Limits::default();
     match plan.load.protocol {
         Protocol::Http1 => {
@@ -327,9 +344,8 @@ fn with_protocol(
             with_session::<H2>(plan, tls, shared, line, text, exchange)
         }
         protocol @ (Protocol::Http3 | Protocol::GrpcHttp3) => {
-            let client = tls.ok_or("HTTP/3 needs TLS")?;
-            let mut shared =
-                over_quic(client, limits, protocol.is_grpc()).map_err(|error| error.to_string())?;
+            let client = tls.ok_or(OnceError::NoTls)?;
+            let mut shared = over_quic(client, limits, protocol.is_grpc())?;
             let talk = SessionDriver::<H3>::new(&mut shared, line);
             let outcome = talk.run(text, exchange, H3::details);
             note_verification(plan, exchange);
@@ -376,7 +392,7 @@ fn with_session<S: Session>(
     line: TimedStream<'_>,
     text: &[u8],
     exchange: &mut Exchange,
-) -> Result<Response, String> {
+) -> Result<Response, OnceError> {
     let Some(TlsClient { config, name, .. }) = tls else {
         return SessionDriver::<S>::new(&mut shared, line).run(text, exchange, |_| None);
     };
@@ -469,7 +485,7 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
         text: &[u8],
         exchange: &mut Exchange,
         details: impl Fn(&S) -> Option<Details>,
-    ) -> Result<Response, String> {
+    ) -> Result<Response, OnceError> {
         let outcome = self.talk(text, exchange, details);
         if outcome.is_err() && exchange.response.is_none() && !self.heard.is_empty() {
             exchange.unreadable = Some(String::from_utf8_lossy(&self.heard).into_owned());
@@ -482,7 +498,7 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
         text: &[u8],
         exchange: &mut Exchange,
         details: impl Fn(&S) -> Option<Details>,
-    ) -> Result<Response, String> {
+    ) -> Result<Response, OnceError> {
         let begin_ns = monotonic_ns();
         let ready = self.handshake();
         let ready_ns = monotonic_ns();
@@ -504,11 +520,10 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
                 first_ns = Some(monotonic_ns());
             }
         };
-        if let Err(failure) = &outcome
-            && !failure.error.is_response()
-        {
-            return Err(message_of(&failure.error));
-        }
+        let outcome = match outcome {
+            Err(failure) if !failure.error.is_response() => return Err(failure.error.into()),
+            outcome => outcome,
+        };
         let first_ns = first_ns.unwrap_or(sent_ns);
         exchange.phases.first_byte_ns = Some(first_ns.saturating_sub(sent_ns));
         exchange.phases.rest_ns = Some(monotonic_ns().saturating_sub(first_ns));
@@ -524,14 +539,12 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
                 bytes: failure.bytes,
                 captured: Some(captured),
             }));
-            message_of(&failure.error)
+            failure.error.into()
         })
     }
 
-    fn handshake(&mut self) -> Result<(), String> {
-        self.session
-            .begin(self.shared, &mut self.output)
-            .map_err(|error| message_of(&error))?;
+    fn handshake(&mut self) -> Result<(), OnceError> {
+        self.session.begin(self.shared, &mut self.output)?;
         self.write()?;
         while !self.session.is_ready() || self.session.capacity() == 0 {
             self.read()?;
@@ -539,11 +552,10 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
         Ok(())
     }
 
-    fn send(&mut self, text: &[u8]) -> Result<(), String> {
+    fn send(&mut self, text: &[u8]) -> Result<(), OnceError> {
         let mut prepared = Vec::new();
         for request in split(text) {
-            let request = request.map_err(|error| error.to_string())?;
-            prepared.push(S::prepare(self.shared, &request));
+            prepared.push(S::prepare(self.shared, &request?));
             if !S::SENDS_TEXT {
                 break;
             }
@@ -552,10 +564,8 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
             text,
             prepared: &prepared,
         };
-        let started = self
-            .session
-            .start(self.shared, EXCHANGE, requests, &mut self.output);
-        started.map_err(|error| message_of(&error))?;
+        self.session
+            .start(self.shared, EXCHANGE, requests, &mut self.output)?;
         if S::TRANSPARENT {
             self.output.extend_from_slice(text);
         }
@@ -563,26 +573,23 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
     }
 
     /// Writes all output, also what the session has held back.
-    fn write(&mut self) -> Result<(), String> {
+    fn write(&mut self) -> Result<(), OnceError> {
         S::at(self.shared, monotonic_ns());
-        self.session
-            .flush(self.shared, &mut self.output)
-            .map_err(|error| message_of(&error))?;
+        self.session.flush(self.shared, &mut self.output)?;
         while !self.output.is_empty() {
             let stream = &mut self.line.stream;
             let written = stream.write_all(&self.output);
             let written = written.and_then(|()| stream.flush());
-            written.map_err(|error| spoken(&error, "the server did not take the request"))?;
+            let missing = "the server did not take the request";
+            written.map_err(|error| StreamError::new(error, missing))?;
             self.output.clear();
-            self.session
-                .resume(self.shared, &mut self.output)
-                .map_err(|error| error.to_string())?;
+            self.session.resume(self.shared, &mut self.output)?;
         }
         Ok(())
     }
 
     /// Reads once, and answers what has to be answered.
-    fn read(&mut self) -> Result<(), String> {
+    fn read(&mut self) -> Result<(), OnceError> {
         let timer_ns = self.session.next_timeout_ns();
         let length = match self.line.read(timer_ns, &mut self.buffer) {
             Ok(length) => length,
@@ -590,7 +597,7 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
             Err(error) if self.line.is_timer(&error) => return self.handle_timer(),
             Err(error) => {
                 let missing = self.session.awaits().unwrap_or("no response");
-                return Err(spoken(&error, missing));
+                return Err(StreamError::new(error, missing).into());
             }
         };
         if length == 0 && self.line.socket.is_none() {
@@ -611,7 +618,7 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
     }
 
     /// A timer of the session may be due.
-    fn handle_timer(&mut self) -> Result<(), String> {
+    fn handle_timer(&mut self) -> Result<(), OnceError> {
         let (shared, output, events) = (&mut *self.shared, &mut self.output, &mut self.events);
         let now_ns = monotonic_ns();
         let handled = self.session.handle_timeout(shared, now_ns, output, events);
@@ -619,26 +626,26 @@ impl<'a, 'l, S: Session> SessionDriver<'a, 'l, S> {
     }
 
     /// Sends what the session has to send after it was called with this outcome.
-    fn go_on(&mut self, called: Result<(), SessionError>) -> Result<(), String> {
+    fn go_on(&mut self, called: Result<(), SessionError>) -> Result<(), OnceError> {
         // An alert tells the server what it did wrong.
         let written = self.write();
         match called {
             // Events before the error remain valid.
             Err(_) if self.events.iter().any(is_outcome) => Ok(()),
-            Err(error) => Err(message_of(&error)),
+            Err(error) => Err(error.into()),
             Ok(()) if self.session.has_ended() => self.end(),
             Ok(()) => written,
         }
     }
 
     /// The server has closed the connection.
-    fn end(&mut self) -> Result<(), String> {
+    fn end(&mut self) -> Result<(), OnceError> {
         let ended = self.session.end(self.shared, &mut self.events);
         if self.events.iter().any(is_outcome) {
             Ok(())
         } else {
-            ended.map_err(|error| message_of(&error))?;
-            Err(message_of(&SessionError::ClosedEarly))
+            ended?;
+            Err(SessionError::ClosedEarly.into())
         }
     }
 
@@ -667,15 +674,15 @@ fn is_outcome(event: &Event) -> bool {
     matches!(event, Event::Finished(..) | Event::Failed(..))
 }
 
-/// The error in a sentence, with what to try if the two sides do not agree on TLS.
-fn message_of(error: &SessionError) -> String {
+/// What to try if the two sides do not agree on TLS; empty for other errors.
+fn advice(error: &SessionError) -> &'static str {
     let kind = match error {
         SessionError::NotTls => Some(results::ErrorKind::NotTls),
         SessionError::TlsClosed => Some(results::ErrorKind::TlsClosed),
         SessionError::TlsOnPlain => Some(results::ErrorKind::TlsOnPlain),
         _ => None,
     };
-    format!("{error}{}", kind.map_or("", scheme_advice))
+    kind.map_or("", scheme_advice)
 }
 
 fn facts(details: Details) -> TlsFacts {

@@ -10,14 +10,13 @@ use plan::secrets::hide_secrets;
 use plan::{RunPlan, Scheme, Target};
 use protocol::h1::{self, H1};
 use protocol::request::{Request, RequestText, encode};
-use protocol::tls::blocking_stream;
+use protocol::tls::{HandshakeError, blocking_stream};
 use protocol::{Event, ExchangeId, Requests, Response, Session, SessionError};
-use script::Network;
 
-use crate::blocking::{self, Stream};
+use crate::blocking::{self, NoConnection, Stream};
 use crate::resolve::{SystemNetwork, plain};
 use crate::tls::{self, OptionNames, Peer};
-use crate::{Permit, RunnerError};
+use crate::{Permit, RunnerError, TargetError};
 
 const EXCHANGE: ExchangeId = ExchangeId(0);
 
@@ -75,11 +74,9 @@ impl PostClient {
             Scheme::Https => Some(tls_client(server)?),
         };
         let network = SystemNetwork::new(&plan, Permit::default());
-        let addresses = network.lookup(&target.host, &target.service);
-        let addresses = addresses.map_err(|reason| {
-            let url = hide_secrets(&target.url);
-            RunnerError::Target(format!("unable to resolve the host of {url} {reason}"))
-        })?;
+        let addresses = network.permitted_addresses(&target.host, &target.service);
+        let place = || format!("the host of {}", hide_secrets(&target.url));
+        let addresses = addresses.map_err(|error| TargetError::Unresolved(place(), error))?;
         Ok(Self {
             plan,
             addresses,
@@ -93,13 +90,13 @@ impl PostClient {
     /// last one is opened again.
     ///
     /// # Errors
-    /// Why there is no response, in one line.
+    /// Why there is no response.
     pub fn post(
         &mut self,
         path: &str,
         headers: &[(String, String)],
         body: &[u8],
-    ) -> Result<PostResponse, String> {
+    ) -> Result<PostResponse, PostError> {
         let deadline_ns = monotonic_ns().saturating_add(self.limit_ns);
         let mut text = Vec::new();
         let request = Request {
@@ -141,21 +138,21 @@ impl PostClient {
     }
 
     /// Connects to the first address that accepts.
-    fn connect(&self, deadline_ns: u64) -> Result<Connection, String> {
-        let mut last = "no address".to_owned();
+    fn connect(&self, deadline_ns: u64) -> Result<Connection, PostError> {
+        let mut last = None;
         for address in &self.addresses {
             match blocking::connect(&self.plan, address) {
                 Ok(stream) => return Connection::new(self.within_tls(stream)?),
-                Err(error) => last = plain(&error),
+                Err(error) => last = Some(error),
             }
             if monotonic_ns() >= deadline_ns {
                 break;
             }
         }
-        Err(format!("unable to connect: {last}"))
+        Err(NoConnection(last).into())
     }
 
-    fn within_tls(&self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, String> {
+    fn within_tls(&self, stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, HandshakeError> {
         Ok(match &self.tls {
             None => stream,
             Some(TlsClient { config, name, .. }) => {
@@ -183,30 +180,50 @@ fn tls_client(server: &PostServer<'_>) -> Result<TlsClient, RunnerError> {
     })
 }
 
+/// Why there is no response, one line.
+#[derive(Debug, thiserror::Error)]
+pub enum PostError {
+    /// No address accepts a connection.
+    #[error(transparent)]
+    Connect(#[from] NoConnection),
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] HandshakeError),
+    /// What the server sent is no response.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The time is over.
+    #[error("no complete response in time")]
+    Timeout,
+    /// The connection cannot be used.
+    #[error("{}", plain(.0))]
+    System(io::Error),
+}
+
 /// Why an exchange has failed.
 struct Failure {
     /// The server had closed the connection before anything of a response arrived, as servers do
     /// with idle connections.
     is_stale: bool,
-    reason: String,
+    reason: PostError,
 }
 
 impl Failure {
-    fn of_session(error: &SessionError, is_stale: bool) -> Self {
+    fn of_session(error: SessionError, is_stale: bool) -> Self {
         Self {
             is_stale,
-            reason: error.to_string(),
+            reason: error.into(),
         }
     }
 
-    fn of_system(error: &io::Error, is_first: bool) -> Self {
+    fn of_system(error: io::Error, is_first: bool) -> Self {
         let is_timeout = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
         Self {
             is_stale: is_first && !is_timeout,
             reason: if is_timeout {
-                "no complete response in time".to_owned()
+                PostError::Timeout
             } else {
-                plain(error)
+                PostError::System(error)
             },
         }
     }
@@ -220,16 +237,14 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(stream: Box<dyn Stream>) -> Result<Self, String> {
+    fn new(stream: Box<dyn Stream>) -> Result<Self, PostError> {
         let limits = h1::Limits {
             captured_body_bytes_max: BODY_BYTES_MAX,
             ..h1::Limits::default()
         };
         let mut shared = h1::H1Context::new(limits, true);
         let mut session = H1::new(&mut shared);
-        session
-            .begin(&mut shared, &mut Vec::new())
-            .map_err(|error| error.to_string())?;
+        session.begin(&mut shared, &mut Vec::new())?;
         Ok(Self {
             stream,
             session,
@@ -245,17 +260,17 @@ impl Connection {
         };
         self.session
             .start(&mut self.shared, EXCHANGE, requests, &mut Vec::new())
-            .map_err(|error| Failure::of_session(&error, false))?;
+            .map_err(|error| Failure::of_session(error, false))?;
         let written = self.stream.write_all(text);
         written
             .and_then(|()| self.stream.flush())
-            .map_err(|error| Failure::of_system(&error, true))?;
+            .map_err(|error| Failure::of_system(error, true))?;
         let (mut buffer, mut events) = (vec![0; READ_BYTES], Vec::new());
         let mut is_first = true;
         loop {
             let length = match self.stream.read(&mut buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                length => length.map_err(|error| Failure::of_system(&error, is_first))?,
+                length => length.map_err(|error| Failure::of_system(error, is_first))?,
             };
             let shared = &mut self.shared;
             let called = match &buffer[..length] {
@@ -270,14 +285,14 @@ impl Connection {
                 return Ok(response);
             }
             let is_stale = length == 0 && is_first;
-            called.map_err(|error| Failure::of_session(&error, is_stale))?;
+            called.map_err(|error| Failure::of_session(error, is_stale))?;
             if length == 0 {
-                return Err(Failure::of_session(&SessionError::ClosedEarly, is_stale));
+                return Err(Failure::of_session(SessionError::ClosedEarly, is_stale));
             }
             is_first = false;
             // A server that sends a byte now and then would take forever.
             if monotonic_ns() >= deadline_ns {
-                return Err(Failure::of_system(&ErrorKind::TimedOut.into(), false));
+                return Err(Failure::of_system(ErrorKind::TimedOut.into(), false));
             }
         }
     }

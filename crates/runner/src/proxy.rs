@@ -10,7 +10,7 @@ use plan::{ProxyScheme, ProxySpec, RunPlan};
 use protocol::proxy::{Connect, Destination, Forward, Login, Route, Socks, Tunnel};
 
 use crate::resolve::SystemNetwork;
-use crate::{Permit, RunnerError, tls};
+use crate::{Permit, RunnerError, TargetError, tls};
 
 /// Prepares what the proxy is asked for, and TLS for an https proxy.
 ///
@@ -66,8 +66,7 @@ fn socks(plan: &RunPlan, proxy: &ProxySpec, permit: &Permit) -> Result<Socks, Ru
         (Ok(address), _) => Destination::Address(address),
         (Err(_), ProxyScheme::Socks5) => {
             let network = SystemNetwork::new(plan, permit.clone());
-            let address = network.target_address(target);
-            Destination::Address(address.map_err(RunnerError::Target)?)
+            Destination::Address(network.target_address(target)?)
         }
         (Err(_), _) => Destination::Name(target.host.clone()),
     };
@@ -75,10 +74,8 @@ fn socks(plan: &RunPlan, proxy: &ProxySpec, permit: &Permit) -> Result<Socks, Ru
         user: user.into(),
         password: password.into(),
     });
-    Socks::new(&destination, target.port_number(), login.as_ref()).map_err(|problem| {
-        let url = proxy.url();
-        RunnerError::Target(format!("--proxy {url}: {problem}"))
-    })
+    let socks = Socks::new(&destination, target.port_number(), login.as_ref());
+    Ok(socks.map_err(|problem| TargetError::Proxy(proxy.url(), problem))?)
 }
 
 fn tls_to(proxy: &ProxySpec) -> Result<TlsClient, RunnerError> {

@@ -1,10 +1,12 @@
 //! Resolves names to addresses, and finds the address that accepts connections.
 
 use crate::Permit;
+use crate::target_error::{LookupError, TargetError};
 use engine::AddressBook;
 use plan::readable::counted;
 use plan::{
-    AddressSpec, ConnectRule, DnsUse, Load, ProxySpec, ResolveRule, RunPlan, SourceRange, Target,
+    AddressSpec, ConnectRule, DnsUse, Load, ProxySpec, ResolveRule, RuleError, RunPlan,
+    SourceRange, Target,
 };
 use script::{Address, Network};
 use std::io::ErrorKind;
@@ -193,16 +195,12 @@ impl SystemNetwork {
     /// # Errors
     /// In wrk's words: unable to resolve, or unable to connect. Also if the target is not
     /// permitted.
-    pub(crate) fn resolve(&self, target: &Target) -> Result<Resolved, String> {
-        let place = match &self.proxy {
-            Some(proxy) => format!("the proxy {}", proxy.url()),
-            None => format!("{}:{}", target.host, target.service),
-        };
+    pub(crate) fn resolve(&self, target: &Target) -> Result<Resolved, TargetError> {
         let addresses = self
             .addresses(&target.host, &target.service)
-            .map_err(|reason| format!("unable to resolve {place} {reason}"))?;
+            .map_err(|error| self.unresolved(target, error))?;
         self.check_permit(&target.host, &addresses)?;
-        let mut reason = "no address".to_owned();
+        let mut reason = LookupError::NoAddress.to_string();
         let mut resolved = Resolved::default();
         for address in addresses {
             match self.try_connect(&address) {
@@ -219,9 +217,23 @@ impl SystemNetwork {
         if !resolved.addresses.is_empty() {
             return Ok(resolved);
         }
-        match &self.unix_socket {
-            Some(path) => Err(format!("unable to connect to {} {reason}", path.display())),
-            None => Err(format!("unable to connect to {place} {reason}")),
+        let place = match &self.unix_socket {
+            Some(path) => path.display().to_string(),
+            None => self.place_of(target),
+        };
+        Err(TargetError::Unreachable(place, reason))
+    }
+
+    /// The error if the addresses of a target are unknown.
+    pub(crate) fn unresolved(&self, target: &Target, error: LookupError) -> TargetError {
+        TargetError::Unresolved(self.place_of(target), error)
+    }
+
+    /// What connections go to, in words.
+    fn place_of(&self, target: &Target) -> String {
+        match &self.proxy {
+            Some(proxy) => format!("the proxy {}", proxy.url()),
+            None => format!("{}:{}", target.host, target.service),
         }
     }
 
@@ -230,21 +242,21 @@ impl SystemNetwork {
     ///
     /// # Errors
     /// If the name is unknown, or the target is not permitted.
-    pub(crate) fn target_address(&self, target: &Target) -> Result<IpAddr, String> {
+    pub(crate) fn target_address(&self, target: &Target) -> Result<IpAddr, TargetError> {
         let port = target.port_number();
+        let place = || format!("{}:{port}", target.host);
+        let unresolved = |error| TargetError::Unresolved(place(), error);
         let addresses = match self.in_place_of(&target.host, port)? {
             Some(addresses) => addresses,
             None => (target.host.as_str(), port)
                 .to_socket_addrs()
-                .map_err(|error| {
-                    format!("unable to resolve {}:{port} {}", target.host, plain(&error))
-                })?
+                .map_err(|error| unresolved(error.into()))?
                 .collect(),
         };
         let addresses: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
         self.permit.check(&target.host, &addresses)?;
         let first = addresses.first().copied();
-        first.ok_or_else(|| format!("unable to resolve {}:{port} no address", target.host))
+        first.ok_or_else(|| unresolved(LookupError::NoAddress))
     }
 
     fn try_connect(&self, address: &Address) -> std::io::Result<()> {
@@ -307,7 +319,7 @@ pub(crate) fn any_address_like(address: SocketAddr) -> IpAddr {
 }
 
 impl SystemNetwork {
-    fn addresses(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+    fn addresses(&self, host: &str, service: &str) -> Result<Vec<Address>, LookupError> {
         if let Some(path) = &self.unix_socket {
             return Ok(vec![Address::Unix(path.clone())]);
         }
@@ -315,14 +327,11 @@ impl SystemNetwork {
             Some(proxy) => (proxy.host.as_str(), Some(proxy.port)),
             None => (host, port_of(service)),
         };
-        let port = port.ok_or_else(|| "Servname not supported for ai_socktype".to_owned())?;
+        let port = port.ok_or(LookupError::UnknownService)?;
         let (host, port) = self.instead_of(host, port)?;
         let addresses = match self.in_place_of(&host, port)? {
             Some(addresses) => addresses,
-            None => (host.as_str(), port)
-                .to_socket_addrs()
-                .map_err(|error| plain(&error))?
-                .collect(),
+            None => (host.as_str(), port).to_socket_addrs()?.collect(),
         };
         let mut unique: Vec<SocketAddr> = Vec::new();
         for address in addresses {
@@ -333,23 +342,21 @@ impl SystemNetwork {
                 unique.push(address);
             }
         }
-        if let (true, Some(source)) = (unique.is_empty(), self.source) {
-            let family = if source.first_host().is_ipv4() {
+        if let (true, Some(sources)) = (unique.is_empty(), self.source) {
+            let family = if sources.first_host().is_ipv4() {
                 "IPv4"
             } else {
                 "IPv6"
             };
-            return Err(format!(
-                "no {family} address (connections from {source} need one)"
-            ));
+            return Err(LookupError::NoAddressOfFamily(family, sources));
         }
         Ok(unique.into_iter().map(Address::Tcp).collect())
     }
 
     /// Where a connection to a host goes by `--connect-to`.
-    fn instead_of(&self, host: &str, port: u16) -> Result<(String, u16), String> {
+    fn instead_of(&self, host: &str, port: u16) -> Result<(String, u16), RuleError> {
         for rule in &self.spec.connect_to {
-            let rule = ConnectRule::parse(rule).map_err(|error| error.to_string())?;
+            let rule = ConnectRule::parse(rule)?;
             if let Some((host, port)) = rule.apply(host, port) {
                 return Ok((host.to_owned(), port));
             }
@@ -358,10 +365,10 @@ impl SystemNetwork {
     }
 
     /// The addresses of a host by `--resolve`.
-    fn in_place_of(&self, host: &str, port: u16) -> Result<Option<Vec<SocketAddr>>, String> {
+    fn in_place_of(&self, host: &str, port: u16) -> Result<Option<Vec<SocketAddr>>, LookupError> {
         // As in curl, the last rule about a host counts.
         for rule in self.spec.resolve.iter().rev() {
-            let rule = ResolveRule::parse(rule).map_err(|error| error.to_string())?;
+            let rule = ResolveRule::parse(rule)?;
             if rule.is_about(host, port) {
                 let addresses = rule.addresses.into_iter();
                 return Ok(Some(
@@ -372,7 +379,18 @@ impl SystemNetwork {
         Ok(None)
     }
 
-    fn check_permit(&self, host: &str, addresses: &[Address]) -> Result<(), String> {
+    /// The addresses of a host, if the run may send to all of them.
+    pub(crate) fn permitted_addresses(
+        &self,
+        host: &str,
+        service: &str,
+    ) -> Result<Vec<Address>, LookupError> {
+        let addresses = self.addresses(host, service)?;
+        self.check_permit(host, &addresses)?;
+        Ok(addresses)
+    }
+
+    fn check_permit(&self, host: &str, addresses: &[Address]) -> Result<(), LookupError> {
         let mut of_ip = Vec::new();
         for address in addresses {
             match address {
@@ -393,9 +411,8 @@ impl SystemNetwork {
 
 impl Network for SystemNetwork {
     fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
-        let addresses = self.addresses(host, service)?;
-        self.check_permit(host, &addresses)?;
-        Ok(addresses)
+        let addresses = self.permitted_addresses(host, service);
+        addresses.map_err(|error| error.to_string())
     }
 
     fn connect(&self, address: &Address) -> Result<(), String> {
@@ -410,7 +427,7 @@ const SOURCES_TRIED: u32 = 1024;
 ///
 /// # Errors
 /// If one of them is not an address of this machine.
-pub(crate) fn check_source(load: &Load) -> Result<(), String> {
+pub(crate) fn check_source(load: &Load) -> Result<(), TargetError> {
     let Some(source) = load.source else {
         return Ok(());
     };
@@ -422,14 +439,9 @@ pub(crate) fn check_source(load: &Load) -> Result<(), String> {
 
 /// Binding a datagram socket has the same result as binding a connection's socket, and uses nothing
 /// up.
-fn try_bind(address: IpAddr) -> Result<(), String> {
-    UdpSocket::bind((address, 0)).map(drop).map_err(|error| {
-        let reason = plain(&error);
-        format!(
-            "--bind-ip: unable to bind to {address} {reason} \
-             (it must be an address of this machine)"
-        )
-    })
+fn try_bind(address: IpAddr) -> Result<(), TargetError> {
+    let bound = UdpSocket::bind((address, 0)).map(drop);
+    bound.map_err(|error| TargetError::Bind(address, error))
 }
 
 /// A port by number, or by its name in the services database. http and https are built in, because
@@ -480,16 +492,17 @@ mod tests {
     }
 
     fn from(source: &str, connections: u32) -> Result<(), String> {
-        check_source(&Load {
+        let checked = check_source(&Load {
             connections,
             source: Some(SourceRange::parse(source).unwrap()),
             ..Load::default()
-        })
+        });
+        checked.map_err(|error| error.to_string())
     }
 
     #[test]
     fn source_addresses_must_be_those_of_this_machine() {
-        assert_eq!(check_source(&Load::default()), Ok(()));
+        assert!(check_source(&Load::default()).is_ok());
         assert_eq!(from("127.0.0.4/30", 100), Ok(()));
         assert_eq!(from("127.0.0.0/8", u32::MAX), Ok(()));
         // 203.0.113.0/24 is for documentation (RFC 5737).

@@ -1,7 +1,7 @@
 //! What to send: a fixed request from the plan, or a script.
 
 use crate::resolve::{SystemNetwork, check_source};
-use crate::{ClockReading, Invocation, Permit, RunnerError, messages, request_file};
+use crate::{ClockReading, Invocation, Permit, RunnerError, TargetError, messages, request_file};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, FromFile, RequestSource};
@@ -39,7 +39,7 @@ pub(crate) fn prepare(
     invocation: &Invocation,
     read_at: ClockReading,
 ) -> Result<Sources, RunnerError> {
-    check_source(&plan.load).map_err(RunnerError::Target)?;
+    check_source(&plan.load)?;
     let network = SystemNetwork::new(plan, invocation.permit.clone());
     let request = RequestParts::of(plan)?;
     match plan.request.script.as_deref() {
@@ -65,9 +65,9 @@ fn without_script(
     let (set, mut notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
     let hosts = set.as_ref().map_or(&[][..], RequestSet::hosts);
     let more_hosts = hosts.get(1..).unwrap_or_default().to_vec();
-    check_hosts(plan, &more_hosts).map_err(RunnerError::Target)?;
+    check_hosts(plan, &more_hosts)?;
     if set.as_ref().is_some_and(RequestSet::has_captures) {
-        check_captures(&plan.load).map_err(RunnerError::Target)?;
+        check_captures(&plan.load)?;
     }
     let addresses = addresses_of(plan, &more_hosts, network, &mut notes)?;
     let request_names = set.as_ref().map(|set| set.names().to_vec());
@@ -106,7 +106,7 @@ fn addresses_of(
 ) -> Result<Vec<Vec<Address>>, RunnerError> {
     let mut addresses = Vec::new();
     for target in std::iter::once(&plan.target).chain(more_hosts) {
-        let resolved = network.resolve(target).map_err(RunnerError::Target)?;
+        let resolved = network.resolve(target)?;
         if plan.addresses.dns == DnsUse::All {
             notes.extend(resolved.notes());
         }
@@ -138,8 +138,7 @@ fn by_script(
     let mut script = Script::load(&settings, Arc::new(network)).map_err(failed)?;
     let workers = script.start().map_err(failed)?;
     let address = script.addresses().first().cloned();
-    let address = address
-        .ok_or_else(|| RunnerError::Target(format!("no address for {}", plan.target.host)))?;
+    let address = address.ok_or_else(|| TargetError::NoAddress(plan.target.host.clone()))?;
     Ok(Sources {
         addresses: vec![vec![address]],
         more_hosts: Vec::new(),
@@ -154,8 +153,8 @@ fn by_script(
 /// Whether a run with these hosts beside its target is possible.
 ///
 /// # Errors
-/// Which setting is for one host only, in one line.
-fn check_hosts(plan: &RunPlan, more_hosts: &[Target]) -> Result<(), String> {
+/// Which setting is for one host only.
+fn check_hosts(plan: &RunPlan, more_hosts: &[Target]) -> Result<(), TargetError> {
     let Some(other) = more_hosts.first() else {
         return Ok(());
     };
@@ -166,33 +165,26 @@ fn check_hosts(plan: &RunPlan, more_hosts: &[Target]) -> Result<(), String> {
         ("--resolve-every", plan.addresses.resolve_every.is_some()),
         ("--alpn h2,http/1.1", plan.lets_server_choose()),
     ];
-    if let Some((name, _)) = settings.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(format!(
-            "{name}: is for runs with one host, but requests of the file go to {} and {}",
-            plan.target.host_header, other.host_header
-        ));
+    if let Some((option, _)) = settings.into_iter().find(|(_, is_given)| *is_given) {
+        let hosts = [&plan.target, other].map(|target| target.host_header.clone());
+        let [one, other] = hosts;
+        return Err(TargetError::SeveralHosts(option, one, other));
     }
     let hosts = more_hosts.len() as u64 + 1;
     let all = u64::from(load.connections) * hosts + u64::from(load.idle_connections);
     if all <= u64::from(MAX_CONNECTIONS) {
         Ok(())
     } else {
-        Err(format!(
-            "-c {}: with {hosts} hosts these are more than {MAX_CONNECTIONS} connections",
-            load.connections
-        ))
+        Err(TargetError::TooManyConnections(load.connections, hosts))
     }
 }
 
 /// Refuses several requests at once on a connection, which is one client.
-fn check_captures(load: &Load) -> Result<(), String> {
+fn check_captures(load: &Load) -> Result<(), TargetError> {
     let given = [("--pipeline", load.pipeline), ("--streams", load.streams)];
     match given.into_iter().find(|(_, requests)| *requests > 1) {
         None => Ok(()),
-        Some((option, requests)) => Err(format!(
-            "{option} {requests}: requests of the file capture values, so each connection waits \
-             for a response before its next request (for more clients use -c)"
-        )),
+        Some((option, requests)) => Err(TargetError::Captures(option, requests)),
     }
 }
 

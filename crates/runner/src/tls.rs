@@ -136,7 +136,7 @@ pub(crate) fn negotiate(
     let plain = |error: std::io::Error| failed(error.to_string());
     let mut stream = blocking::connect(plan, address).map_err(plain)?;
     if let Some(proxy) = proxy {
-        stream = blocking::through(proxy, stream).map_err(failed)?;
+        stream = blocking::through(proxy, stream).map_err(|error| failed(error.to_string()))?;
     }
     let chosen = chosen_protocol(&client.config, client.name.clone(), &mut stream);
     let chosen = chosen.map_err(plain)?;

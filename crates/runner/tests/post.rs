@@ -103,7 +103,7 @@ fn a_server_that_is_silent_or_sends_a_byte_now_and_then_is_given_up_in_time() {
     for server in [silent, dripping] {
         let failed = client_of(&server, limit).post("/", &[], b"x");
         assert_eq!(
-            failed.expect_err("no response"),
+            failed.expect_err("no response").to_string(),
             "no complete response in time"
         );
         assert_eq!(server.peers().len(), 1);
@@ -116,7 +116,7 @@ fn refusals_and_rubbish_are_one_line() {
     let mut client_of_none = client(&format!("http://{}", refusing.address()), LONG);
     let failed = client_of_none.post("/", &[], b"");
     assert_eq!(
-        failed.expect_err("nobody listens"),
+        failed.expect_err("nobody listens").to_string(),
         "unable to connect: Connection refused"
     );
     for rubbish in [
@@ -129,7 +129,7 @@ fn refusals_and_rubbish_are_one_line() {
             (&stream).write_all(rubbish.as_bytes())
         });
         let failed = client_of(&server, LONG).post("/", &[], b"x");
-        let reason = failed.expect_err("it is no response");
+        let reason = failed.expect_err("it is no response").to_string();
         assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
         // A fresh connection is not tried a second time.
         assert_eq!(server.peers().len(), 1);
@@ -143,6 +143,7 @@ fn a_plain_server_at_an_https_url_is_an_error_of_tls() {
         (&stream).read_to_end(&mut Vec::new()).map(drop)
     });
     let mut client = client(&format!("https://{}", server.address()), LONG);
-    let reason = client.post("/", &[], b"x").expect_err("it is not TLS");
+    let failed = client.post("/", &[], b"x");
+    let reason = failed.expect_err("it is not TLS").to_string();
     assert!(reason.contains("TLS"), "{reason}");
 }

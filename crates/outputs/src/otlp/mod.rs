@@ -287,14 +287,14 @@ fn post(settings: &Settings) -> Result<Box<Post>, RunnerError> {
         } else {
             &mut events
         };
-        match gzip {
-            true => client.post(
-                path,
-                headers,
-                &compressed(message).map_err(|it| it.to_string())?,
-            ),
+        let response = match gzip {
+            true => {
+                let message = compressed(message).map_err(|error| error.to_string())?;
+                client.post(path, headers, &message)
+            }
             false => client.post(path, headers, message),
-        }
+        };
+        response.map_err(|error| error.to_string())
     }))
 }
 

@@ -57,28 +57,42 @@ pub fn chosen_protocol(
     Ok(chosen)
 }
 
+/// Why a handshake over a blocking stream has failed, one line.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The two sides do not agree.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The stream has a timeout, which has passed.
+    #[error("the TLS handshake was not complete in time")]
+    Timeout,
+    /// The stream cannot be used.
+    #[error(transparent)]
+    System(io::Error),
+}
+
 /// A blocking stream within TLS, after the handshake.
 ///
 /// # Errors
-/// Why the handshake failed, one line.
+/// Why the handshake failed.
 pub fn blocking_stream<T: Read + Write>(
     config: &Arc<ClientConfig>,
     server_name: ServerName<'static>,
     mut stream: T,
-) -> Result<impl Read + Write + use<T>, String> {
+) -> Result<impl Read + Write + use<T>, HandshakeError> {
     let mut connection = ClientConnection::new(Arc::clone(config), server_name)
-        .map_err(|error| session_error(error, true).to_string())?;
+        .map_err(|error| session_error(error, true))?;
     let handshake = connection.complete_io(&mut stream);
     handshake.map_err(|error| {
         let of_tls = error
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match of_tls {
-            Some(of_tls) => session_error(of_tls.clone(), true).to_string(),
+            Some(of_tls) => session_error(of_tls.clone(), true).into(),
             None if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                "the TLS handshake was not complete in time".to_owned()
+                HandshakeError::Timeout
             }
-            None => error.to_string(),
+            None => HandshakeError::System(error),
         }
     })?;
     Ok(StreamOwned::new(connection, stream))
