@@ -5,15 +5,19 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Deserializer as HdrReader, Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{
+    Deserializer as HdrReader, Serializer as _, V2SerializeError, V2Serializer,
+};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::summary::{self, Moments};
 
+mod error;
 mod packed;
 
+pub use error::{BucketsError, HistogramError};
 use packed::PackedBuckets;
 
 /// Three significant digits: a bucket is never wider than 1/1024 of its values.
@@ -345,10 +349,8 @@ impl Histogram {
     ///
     /// # Errors
     /// When a count exceeds 2^63, which the encoding cannot hold.
-    pub fn to_v2_deflate_base64(&self) -> Result<String, String> {
-        let deflated =
-            v2::deflated(&self.to_v2()?).map_err(|error| format!("histogram: {error}"))?;
-        Ok(BASE64.encode(deflated))
+    pub fn to_v2_deflate_base64(&self) -> Result<String, HistogramError> {
+        Ok(BASE64.encode(v2::deflated(&self.to_v2()?)?))
     }
 
     /// Values with their counts, ascending, of buckets written by [`Self::to_v2_deflate_base64`].
@@ -360,7 +362,7 @@ impl Histogram {
         text: &str,
         min_ns: u64,
         max_ns: u64,
-    ) -> Result<Vec<(u64, u64)>, String> {
+    ) -> Result<Vec<(u64, u64)>, HistogramError> {
         let histogram = Self {
             buckets: read_buckets(&Encoded::Deflated(text), max_ns)?,
             packed: None,
@@ -369,7 +371,7 @@ impl Histogram {
             max_ns,
         };
         if min_ns > max_ns || !histogram.has_extremes() {
-            return Err("histogram: min_ns or max_ns contradict the encoded samples".to_owned());
+            return Err(HistogramError::Extremes);
         }
         Ok(histogram.distinct().collect())
     }
@@ -486,6 +488,8 @@ mod v2 {
     use flate2::read::ZlibDecoder;
     use flate2::write::ZlibEncoder;
 
+    use super::BucketsError;
+
     pub(super) const COOKIE: Range<usize> = 0..4;
     pub(super) const PAYLOAD_LENGTH: Range<usize> = 4..8;
     pub(super) const DIGITS: Range<usize> = 12..16;
@@ -511,53 +515,55 @@ mod v2 {
     }
 
     /// Decompresses a V2 encoding.
-    pub(super) fn inflated(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    pub(super) fn inflated(bytes: &[u8]) -> Result<Vec<u8>, BucketsError> {
         let (Some(cookie), Some(length), Some(zlib)) =
             (bytes.get(..4), bytes.get(4..8), bytes.get(8..))
         else {
-            return Err("shorter than its header".to_owned());
+            return Err(BucketsError::Invalid("shorter than its header"));
         };
         if cookie != DEFLATED_COOKIE_BYTES || length != &(zlib.len() as u64).to_be_bytes()[4..] {
-            return Err("not the deflated V2 encoding".to_owned());
+            return Err(BucketsError::Invalid("not the deflated V2 encoding"));
         }
         let mut plain = Vec::new();
         let mut decoder = ZlibDecoder::new(zlib).take(INFLATED_MAX + 1);
         let read = decoder.read_to_end(&mut plain);
-        read.map_err(|error| format!("cannot be inflated ({error})"))?;
+        read.map_err(BucketsError::Inflate)?;
         if plain.len() as u64 > INFLATED_MAX {
-            return Err("longer than any valid one".to_owned());
+            return Err(BucketsError::Invalid("longer than any valid one"));
         }
         Ok(plain)
     }
 }
 
 /// Decodes buckets, with a range up to `max_ns`.
-fn read_buckets(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, String> {
-    let (name, text) = match encoded {
-        Encoded::Deflated(text) => ("hdr_v2_deflate_base64", text),
-        Encoded::Plain(text) => ("hdr_v2_base64", text),
+fn read_buckets(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, HistogramError> {
+    let field = match encoded {
+        Encoded::Deflated(_) => "hdr_v2_deflate_base64",
+        Encoded::Plain(_) => "hdr_v2_base64",
     };
-    let refused = |what: String| format!("histogram: {name}: {what}");
-    let bytes = BASE64.decode(text);
-    let mut bytes = bytes.map_err(|error| refused(error.to_string()))?;
-    if let Encoded::Deflated(_) = encoded {
-        bytes = v2::inflated(&bytes).map_err(refused)?;
-    }
-    check_v2(&bytes).map_err(|what| refused(what.to_owned()))?;
+    decoded(encoded, max_ns).map_err(|error| HistogramError::Buckets(field, error))
+}
+
+fn decoded(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, BucketsError> {
+    let bytes = match encoded {
+        Encoded::Deflated(text) => v2::inflated(&BASE64.decode(text)?),
+        Encoded::Plain(text) => Ok(BASE64.decode(text)?),
+    };
+    let mut bytes = bytes?;
+    check_v2(&bytes)?;
     // The written range is one hour. Hundreds of histograms that were read are in memory at once,
     // most of them empty or with times of milliseconds, so each gets only the range of its samples.
     // It grows when larger samples are added.
     let range_ns = max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS);
     bytes[v2::HIGHEST].copy_from_slice(&range_ns.to_be_bytes());
-    let read = HdrReader::new().deserialize(&mut bytes.as_slice());
-    let mut buckets: Hdr<u64> = read.map_err(|error| refused(error.to_string()))?;
+    let mut buckets: Hdr<u64> = HdrReader::new().deserialize(&mut bytes.as_slice())?;
     buckets.auto(true);
     Ok(buckets)
 }
 
 impl Histogram {
     /// The buckets in HdrHistogram's V2 encoding, not compressed.
-    fn to_v2(&self) -> Result<Vec<u8>, String> {
+    fn to_v2(&self) -> Result<Vec<u8>, V2SerializeError> {
         let mut bytes = Vec::new();
         let unpacked;
         let buckets = if !self.has_buckets() {
@@ -568,22 +574,20 @@ impl Histogram {
         } else {
             &self.buckets
         };
-        V2Serializer::new()
-            .serialize(buckets, &mut bytes)
-            .map_err(|error| format!("histogram: {error}"))?;
+        V2Serializer::new().serialize(buckets, &mut bytes)?;
         // The range depends on the order of recording and merging, but the output must depend on
         // the samples alone.
         bytes[v2::HIGHEST].copy_from_slice(&highest_written_ns(self.max_ns).to_be_bytes());
         Ok(bytes)
     }
 
-    fn from_written(written: &WrittenHistogram) -> Result<Self, String> {
+    fn from_written(written: &WrittenHistogram) -> Result<Self, HistogramError> {
         let of_buckets = |encoded| read_buckets(&encoded, written.max_ns.unwrap_or(0));
         let buckets = match (&written.hdr_v2_deflate_base64, &written.hdr_v2_base64) {
             (Some(text), None) => of_buckets(Encoded::Deflated(text))?,
             (None, Some(text)) => of_buckets(Encoded::Plain(text))?,
             (None, None) => no_buckets(),
-            (Some(_), Some(_)) => return Err("histogram: the buckets are given twice".to_owned()),
+            (Some(_), Some(_)) => return Err(HistogramError::TwoBuckets),
         };
         let sum = |name, text: &Option<String>| match text {
             Some(text) => parse_sum(name, text),
@@ -597,7 +601,7 @@ impl Histogram {
         let (min_ns, max_ns) = match (written.min_ns, written.max_ns) {
             (Some(min_ns), Some(max_ns)) => (min_ns, max_ns),
             (None, None) => (u64::MAX, 0),
-            _ => return Err("histogram: only one of min_ns and max_ns is given".to_owned()),
+            _ => return Err(HistogramError::OneExtreme),
         };
         let histogram = Self {
             buckets,
@@ -612,12 +616,10 @@ impl Histogram {
 
     /// Checks the exact figures against the buckets: a contradiction would make later results
     /// wrong.
-    fn check_consistent(&self) -> Result<(), String> {
+    fn check_consistent(&self) -> Result<(), HistogramError> {
         if self.buckets.len() != self.count() {
             let (inside, count) = (self.buckets.len(), self.count());
-            return Err(format!(
-                "histogram: count is {count}, but {inside} samples are encoded"
-            ));
+            return Err(HistogramError::Count(count, inside));
         }
         let extremes = if self.is_empty() {
             self.min_ns == u64::MAX && self.max_ns == 0 && self.moments == Moments::default()
@@ -630,7 +632,7 @@ impl Histogram {
         if extremes && sums {
             Ok(())
         } else {
-            Err("histogram: min_ns, max_ns or sum_ns contradict the encoded samples".to_owned())
+            Err(HistogramError::Figures)
         }
     }
 
@@ -654,15 +656,15 @@ fn highest_written_ns(max_ns: u64) -> u64 {
     }
 }
 
-fn parse_sum(field: &str, text: &str) -> Result<u128, String> {
+fn parse_sum(field: &'static str, text: &str) -> Result<u128, HistogramError> {
     text.parse()
-        .map_err(|_| format!("histogram: {field}: \"{text}\" is not a whole number"))
+        .map_err(|_| HistogramError::Sum(field, text.to_owned()))
 }
 
 /// Rejects input for which the V2 reader would fail or allocate without bound, and input that this
 /// type never writes.
-fn check_v2(bytes: &[u8]) -> Result<(), &'static str> {
-    let refuse = Err;
+fn check_v2(bytes: &[u8]) -> Result<(), BucketsError> {
+    let refuse = |why| Err(BucketsError::Invalid(why));
     let Some(payload) = bytes.get(v2::HEADER_LENGTH..) else {
         return refuse("shorter than its header");
     };
@@ -705,7 +707,7 @@ mod tests {
             packed.pack();
             packed.pack();
             assert_eq!(packed, open);
-            assert_eq!(packed.to_v2(), open.to_v2());
+            assert_eq!(packed.to_v2().unwrap(), open.to_v2().unwrap());
             let percents = [0.0, 1.0, 50.0, 99.0, 100.0];
             assert_eq!(
                 packed.values_at_percentiles(&percents),

@@ -53,7 +53,7 @@ pub use fleet::{AgentOutcome, AgentResult, LostShare, PlaceResult};
 pub use generator::{
     Generator, LagDigest, LocalServer, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage,
 };
-pub use histogram::Histogram;
+pub use histogram::{BucketsError, Histogram, HistogramError};
 pub use intervals::{Interval, Intervals};
 pub use invariants::check;
 pub use lags::Lags;
