@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use grpc::{JsonPiece, Method, Number, Part, Schema, put_varint};
-use protocol::h2::grpc::framed;
+use grpc::{JsonPiece, MessageError, Method, Number, Part, Schema, SchemaError, put_varint};
+use protocol::h2::grpc::{MessageFault, framed};
 
 use crate::csv::Table;
 use crate::entry::Entry;
@@ -23,9 +23,35 @@ pub(crate) enum Chunk {
 #[derive(Default)]
 pub(crate) struct Methods(HashMap<String, Method>);
 
-/// What a body without types can be.
-const NO_TYPES: &str = "the message is JSON, whose types are not known (add --reflection, --proto \
-                        or --proto-set)";
+/// Why a request is no call that can be sent, one line.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    #[error("{0}: a gRPC call is a POST")]
+    NoPost(String),
+    #[error("the method of a call cannot have templates")]
+    TemplateInMethod,
+    #[error("{0}: its calls have a stream of requests, but this program sends one message")]
+    Streaming(String),
+    #[error(
+        "the message is JSON, whose types are not known (add --reflection, --proto or --proto-set)"
+    )]
+    NoTypes,
+    #[error("the message is not UTF-8")]
+    NotUtf8,
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    #[error(transparent)]
+    Frame(#[from] MessageFault),
+    /// What does not fit, and what the field needs.
+    #[error("{0} does not fit the field (expected {1})")]
+    Unfit(String, String),
+    #[error("a UUID is not a number (expected {0})")]
+    UnfitUuid(String),
+    #[error("milliseconds since 1970 do not fit the field (expected {0})")]
+    UnfitTime(String),
+}
 
 /// A text as it is sent.
 pub(crate) fn of_text(template: &Template) -> Vec<Chunk> {
@@ -62,9 +88,9 @@ impl Methods {
         types: Option<&Schema>,
         tables: &[Table],
     ) -> Result<Vec<Chunk>, Fault> {
-        let fault = |problem: String| Fault::new(entry.at, problem);
+        let fault = |error: CallError| Fault::new(entry.at, error);
         if !matches!(entry.method.as_str(), "GET" | "POST") {
-            return Err(fault(format!("{}: a gRPC call is a POST", entry.method)));
+            return Err(fault(CallError::NoPost(entry.method.clone())));
         }
         let empty = Template::default();
         let body = entry.body.as_ref().unwrap_or(&empty);
@@ -72,7 +98,7 @@ impl Methods {
         let is_json = beginning.first() == Some(&b'{');
         let Some(types) = types else {
             return if is_json {
-                Err(fault(NO_TYPES.to_owned()))
+                Err(fault(CallError::NoTypes))
             } else {
                 message_of_bytes(body).map_err(fault)
             };
@@ -86,13 +112,13 @@ impl Methods {
             Piece::Value { .. } => Ok(JsonPiece::Hole),
         });
         let texts: Result<Vec<_>, _> = texts.collect();
-        let mut texts = texts.map_err(|_| fault("the message is not UTF-8".to_owned()))?;
+        let mut texts = texts.map_err(|_| fault(CallError::NotUtf8))?;
         if texts.is_empty() {
             texts.push(JsonPiece::Text("{}"));
         }
         let holes: Vec<(Value, usize)> = body.pieces.iter().filter_map(Piece::value).collect();
         let parts = method.encode_template(&texts);
-        let parts = parts.map_err(|error| fault(error.to_string()))?;
+        let parts = parts.map_err(|error| fault(error.into()))?;
         let chunks = flattened(parts, &holes);
         for chunk in &chunks {
             if let Chunk::Gap { filling, at } = chunk {
@@ -102,18 +128,15 @@ impl Methods {
         Ok(chunks)
     }
 
-    fn method(&mut self, path: &Template, types: &Schema) -> Result<&Method, String> {
+    fn method(&mut self, path: &Template, types: &Schema) -> Result<&Method, CallError> {
         let [Piece::Text(text)] = path.pieces.as_slice() else {
-            return Err("the method of a call cannot have templates".to_owned());
+            return Err(CallError::TemplateInMethod);
         };
         let name = String::from_utf8_lossy(text).into_owned();
         if !self.0.contains_key(&name) {
-            let method = types.method(&name).map_err(|error| error.to_string())?;
+            let method = types.method(&name)?;
             if method.is_client_streaming() {
-                return Err(format!(
-                    "{name}: its calls have a stream of requests, but this program sends one \
-                     message"
-                ));
+                return Err(CallError::Streaming(name));
             }
             self.0.insert(name.clone(), method);
         }
@@ -122,9 +145,9 @@ impl Methods {
 }
 
 /// A message that is given as bytes, as with `--body`.
-fn message_of_bytes(body: &Template) -> Result<Vec<Chunk>, String> {
+fn message_of_bytes(body: &Template) -> Result<Vec<Chunk>, CallError> {
     if let [Piece::Text(bytes)] = body.pieces.as_slice() {
-        framed(bytes).map_err(|fault| fault.to_string())?;
+        framed(bytes)?;
     }
     Ok(of_text(body))
 }
@@ -182,7 +205,7 @@ fn length_of(chunks: &[Chunk]) -> Chunk {
 }
 
 /// Refuses values that are known not to fit their field.
-fn check_value(filling: Filling, tables: &[Table]) -> Result<(), String> {
+fn check_value(filling: Filling, tables: &[Table]) -> Result<(), CallError> {
     let (value, form) = match filling {
         Filling::Value(value) => (value, None),
         Filling::Number { value, form } => (value, Some(form)),
@@ -199,29 +222,18 @@ fn check_value(filling: Filling, tables: &[Table]) -> Result<(), String> {
             let bad = (0..table.rows()).find(|row| !fits(table.cell(*row, column)));
             bad.map_or(Ok(()), |row| {
                 let place = format!("row {} of {}", row + 1, table.name);
-                Err(format!(
-                    "{place} does not fit the field (expected {})",
-                    needed()
-                ))
+                Err(CallError::Unfit(place, needed()))
             })
         }
         Value::Rand { min, max } => {
             let fit = [min, max].map(|end| fits(end.to_string().as_bytes()));
             match fit {
                 [true, true] => Ok(()),
-                _ => Err(format!(
-                    "rand:{min}-{max} does not fit the field (expected {})",
-                    needed()
-                )),
+                _ => Err(CallError::Unfit(format!("rand:{min}-{max}"), needed())),
             }
         }
-        Value::Uuid if form.is_some() => {
-            Err(format!("a UUID is not a number (expected {})", needed()))
-        }
-        Value::NowMs if !fits(b"2000000000000") => Err(format!(
-            "milliseconds since 1970 do not fit the field (expected {})",
-            needed()
-        )),
+        Value::Uuid if form.is_some() => Err(CallError::UnfitUuid(needed())),
+        Value::NowMs if !fits(b"2000000000000") => Err(CallError::UnfitTime(needed())),
         _ => Ok(()),
     }
 }

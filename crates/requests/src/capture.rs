@@ -4,7 +4,7 @@
 use grpc::Number;
 use protocol::Captured;
 use regex_lite::Regex;
-use serde_json_path::JsonPath;
+use serde_json_path::{JsonPath, ParseError};
 
 use crate::error::quoted;
 use crate::set::RequestSet;
@@ -24,6 +24,28 @@ pub(crate) struct Capture {
     /// The place as the file has it.
     pub(crate) text: String,
     place: Place,
+}
+
+/// Why a value cannot be captured, one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CaptureError {
+    #[error("{}: is not a JSONPath (RFC 9535): {}", quoted(.0), .1)]
+    JsonPath(String, ParseError),
+    #[error("{}: expected {}:NAME", quoted(.0), .1)]
+    Name(String, String),
+    #[error("{}: is not a regular expression: {}", quoted(.0), .1)]
+    Regex(String, regex_lite::Error),
+    #[error(
+        "{}: expected a JSONPath like $.data.token, header:NAME, cookie:NAME or regex:PATTERN",
+        quoted(.0)
+    )]
+    Place(String),
+    #[error("{} is not a name for a value (expected letters, digits, _, - and .)", quoted(.0))]
+    VariableName(String),
+    #[error("{{{{{0}}}}} already has a meaning")]
+    TakenName(String),
+    #[error("the file captures more than {MAX_VARIABLES} names")]
+    TooManyNames,
 }
 
 /// Where a response has a value.
@@ -71,7 +93,7 @@ enum Body<'r> {
 
 impl Capture {
     /// Reads where a value is. `variable` is the number of its name.
-    pub(crate) fn parse(variable: u32, text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(variable: u32, text: &str) -> Result<Self, CaptureError> {
         let place = Place::parse(text)?;
         let text = text.to_owned();
         Ok(Self {
@@ -88,25 +110,23 @@ impl Capture {
 }
 
 impl Place {
-    fn parse(text: &str) -> Result<Self, String> {
-        let bad = |problem: String| format!("{}: {problem}", quoted(text));
+    fn parse(text: &str) -> Result<Self, CaptureError> {
+        let given = || text.to_owned();
         if text.starts_with('$') {
             let path = JsonPath::parse(text);
             return path
                 .map(Self::Json)
-                .map_err(|error| bad(format!("is not a JSONPath (RFC 9535): {error}")));
+                .map_err(|error| CaptureError::JsonPath(given(), error));
         }
         let (kind, argument) = text.split_once(':').unwrap_or((text, ""));
         match kind {
             "header" if plan::is_token(argument) => Ok(Self::Header(argument.to_owned())),
             "cookie" if plan::is_token(argument) => Ok(Self::Cookie(argument.to_owned())),
-            "header" | "cookie" => Err(bad(format!("expected {kind}:NAME"))),
+            "header" | "cookie" => Err(CaptureError::Name(given(), kind.to_owned())),
             "regex" if !argument.is_empty() => Regex::new(argument)
                 .map(Self::Regex)
-                .map_err(|error| bad(format!("is not a regular expression: {error}"))),
-            _ => Err(bad("expected a JSONPath like $.data.token, header:NAME, \
-                          cookie:NAME or regex:PATTERN"
-                .to_owned())),
+                .map_err(|error| CaptureError::Regex(given(), error)),
+            _ => Err(CaptureError::Place(given())),
         }
     }
 
@@ -178,7 +198,7 @@ impl Variables {
     }
 
     /// The number of a name, which is new or not.
-    pub(crate) fn add(&mut self, name: &str) -> Result<u32, String> {
+    pub(crate) fn add(&mut self, name: &str) -> Result<u32, CaptureError> {
         if let Some(known) = self.find(name) {
             return Ok(known);
         }
@@ -186,16 +206,13 @@ impl Variables {
         let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
         let follows = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if !chars.next().is_some_and(begins) || !chars.all(follows) {
-            return Err(format!(
-                "{} is not a name for a value (expected letters, digits, _, - and .)",
-                quoted(name)
-            ));
+            return Err(CaptureError::VariableName(name.to_owned()));
         }
         if matches!(name, "uuid" | "seq" | "now") {
-            return Err(format!("{{{{{name}}}}} already has a meaning"));
+            return Err(CaptureError::TakenName(name.to_owned()));
         }
         if self.names.len() >= MAX_VARIABLES {
-            return Err(format!("the file captures more than {MAX_VARIABLES} names"));
+            return Err(CaptureError::TooManyNames);
         }
         self.names.push(name.to_owned());
         Ok(self.names.len() as u32 - 1)

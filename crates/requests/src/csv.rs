@@ -1,5 +1,24 @@
 //! Tables in CSV (RFC 4180): the first line names the columns.
 
+/// Why a text is not a table, one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum CsvError {
+    #[error("line {line} has {values} values, but the first line names {columns} columns")]
+    Values {
+        line: usize,
+        values: usize,
+        columns: usize,
+    },
+    #[error("it has no rows below the names of its columns")]
+    NoRows,
+    /// In this line.
+    #[error("line {0} has text after a closing quote (expected a comma)")]
+    AfterQuote(usize),
+    /// The line where it is opened.
+    #[error("the quote in line {0} is not closed")]
+    OpenQuote(usize),
+}
+
 /// A table whose cells templates insert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
@@ -17,7 +36,7 @@ impl Table {
     ///
     /// # Errors
     /// What is wrong, with the line.
-    pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Self, CsvError> {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let mut reader = Reader {
             rest: text,
@@ -45,11 +64,11 @@ impl Table {
                 continue;
             }
             if cells.len() != table.columns.len() {
-                return Err(format!(
-                    "line {line} has {} values, but the first line names {} columns",
-                    cells.len(),
-                    table.columns.len()
-                ));
+                return Err(CsvError::Values {
+                    line,
+                    values: cells.len(),
+                    columns: table.columns.len(),
+                });
             }
             for cell in &cells {
                 table.bytes.extend_from_slice(cell);
@@ -57,7 +76,7 @@ impl Table {
             }
         }
         match table.rows() {
-            0 => Err("it has no rows below the names of its columns".to_owned()),
+            0 => Err(CsvError::NoRows),
             _ => Ok(table),
         }
     }
@@ -118,7 +137,7 @@ struct Reader<'t> {
 
 impl Reader<'_> {
     /// Appends the cells of the next row; false at the end of the text.
-    fn row(&mut self, cells: &mut Vec<Vec<u8>>) -> Result<bool, String> {
+    fn row(&mut self, cells: &mut Vec<Vec<u8>>) -> Result<bool, CsvError> {
         if self.rest.is_empty() {
             return Ok(false);
         }
@@ -149,23 +168,17 @@ impl Reader<'_> {
                     self.rest = &[];
                     return Ok(true);
                 }
-                _ => {
-                    return Err(format!(
-                        "line {} has text after a closing quote (expected a comma)",
-                        self.line
-                    ));
-                }
+                _ => return Err(CsvError::AfterQuote(self.line)),
             }
         }
     }
 
-    fn quoted_cell(&mut self) -> Result<Vec<u8>, String> {
+    fn quoted_cell(&mut self) -> Result<Vec<u8>, CsvError> {
         let begin = self.line;
         let mut cell = Vec::new();
         self.rest = &self.rest[1..];
         loop {
-            let end = memchr::memchr(b'"', self.rest)
-                .ok_or_else(|| format!("the quote in line {begin} is not closed"))?;
+            let end = memchr::memchr(b'"', self.rest).ok_or(CsvError::OpenQuote(begin))?;
             let (text, rest) = self.rest.split_at(end);
             self.line += memchr::memchr_iter(b'\n', text).count();
             cell.extend_from_slice(text);
@@ -226,7 +239,8 @@ mod tests {
                 "line 2 has text after a closing quote (expected a comma)",
             ),
         ] {
-            assert_eq!(Table::parse("t", text.as_bytes()), Err(said.to_owned()));
+            let error = Table::parse("t", text.as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), said);
         }
     }
 }

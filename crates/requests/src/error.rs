@@ -1,5 +1,7 @@
 //! Why a request file cannot be used, and where in it.
 
+use std::fmt;
+
 /// What is wrong with a request file, and where; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {message}")]
@@ -24,10 +26,10 @@ pub(crate) struct Fault {
 
 impl Fault {
     /// A fault whose message stays one line even if it repeats a part of the file.
-    pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
+    pub(crate) fn new(at: usize, message: impl fmt::Display) -> Self {
         Self {
             at,
-            message: plan::printable(&message.into()).into_owned(),
+            message: plan::printable(&message.to_string()).into_owned(),
         }
     }
 

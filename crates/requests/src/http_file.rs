@@ -1,6 +1,6 @@
 //! Reads `.http` files, as the REST clients of VS Code and JetBrains do.
 
-use crate::capture::Capture;
+use crate::capture::{Capture, CaptureError};
 use crate::entry::{Entry, Header, MAX_WEIGHT};
 use crate::error::{Fault, quoted};
 use crate::form::FORMS;
@@ -111,9 +111,10 @@ impl<'t> Section<'t, '_, '_> {
 
     /// Reads what a request captures: `token $.data.token`.
     fn capture(&mut self, line: TextLine<'t>, given: &'t str) -> Result<Capture, Fault> {
-        let fault = |problem: String| line.fault(given, problem);
+        let fault = |error: CaptureError| line.fault(given, error);
         let (name, place) = given.split_once([' ', '\t']).ok_or_else(|| {
-            fault("expected a name and a place, like # @capture token $.data.token".to_owned())
+            let problem = "expected a name and a place, like # @capture token $.data.token";
+            line.fault(given, problem)
         })?;
         let variable = self.scope.captured.add(name).map_err(fault)?;
         Capture::parse(variable, place.trim()).map_err(fault)
@@ -242,12 +243,13 @@ impl<'t> Section<'t, '_, '_> {
         expands: bool,
     ) -> Result<Template, Fault> {
         let name = name.trim();
-        let fault = |problem: String| line.fault(name, problem);
-        let content = self.scope.file(name).map_err(fault)?;
+        let content = self.scope.file(name);
+        let content = content.map_err(|error| line.fault(name, error))?;
         if !expands {
             return Ok(Template::literal(&*content));
         }
-        let text = str::from_utf8(&content).map_err(|_| fault(format!("{name} is not UTF-8")))?;
+        let text = str::from_utf8(&content);
+        let text = text.map_err(|_| line.fault(name, format!("{name} is not UTF-8")))?;
         let at = line.position(name);
         Template::parse(text, 0, self.scope)
             .map(|template| template.moved(|_| at))

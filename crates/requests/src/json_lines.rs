@@ -361,7 +361,7 @@ impl<'t> Source<'t> {
         self.at + (raw.get().as_ptr() as usize).saturating_sub(self.line.as_ptr() as usize)
     }
 
-    fn fault(self, raw: &RawValue, message: impl Into<String>) -> Fault {
+    fn fault(self, raw: &RawValue, message: impl fmt::Display) -> Fault {
         Fault::new(self.position(raw), message)
     }
 }

@@ -1,5 +1,7 @@
 //! Lines of a text, and which of them are requests.
 
+use std::fmt::Display;
+
 use crate::error::Fault;
 
 /// Begins a request of an `.http` file. In JetBrains' client the text after it is the name.
@@ -30,7 +32,7 @@ impl<'t> TextLine<'t> {
         self.at + (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
     }
 
-    pub(crate) fn fault(self, part: &str, message: impl Into<String>) -> Fault {
+    pub(crate) fn fault(self, part: &str, message: impl Display) -> Fault {
         Fault::new(self.position(part), message)
     }
 

@@ -1,14 +1,24 @@
 //! What the templates of a file can refer to: variables, tables, and other files.
 
 use std::collections::HashMap;
+use std::io;
 use std::rc::Rc;
 
 use grpc::Schema;
 
 use crate::capture::Variables;
-use crate::csv::Table;
+use crate::csv::{CsvError, Table};
 use crate::entry::Inputs;
 use crate::template::Template;
+
+/// Why a file that the request file names cannot be used, one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NamedFileError {
+    #[error("{0}: {1}")]
+    Read(String, io::Error),
+    #[error("{0}: {1}")]
+    Table(String, CsvError),
+}
 
 /// What has been defined and read so far.
 pub(crate) struct Scope<'a> {
@@ -39,29 +49,32 @@ impl<'a> Scope<'a> {
     }
 
     /// The content of a file that the request file names.
-    pub(crate) fn file(&mut self, name: &str) -> Result<Rc<[u8]>, String> {
+    pub(crate) fn file(&mut self, name: &str) -> Result<Rc<[u8]>, NamedFileError> {
         if let Some(content) = self.files.get(name) {
             return Ok(Rc::clone(content));
         }
-        let content: Rc<[u8]> = (self.inputs.read)(name)
-            .map_err(|error| format!("{name}: {error}"))?
-            .into();
+        let content: Rc<[u8]> = self.read(name)?.into();
         self.files.insert(name.to_owned(), Rc::clone(&content));
         Ok(content)
     }
 
     /// The number of a table.
-    pub(crate) fn table(&mut self, name: &str) -> Result<u32, String> {
+    pub(crate) fn table(&mut self, name: &str) -> Result<u32, NamedFileError> {
         if let Some(table) = self.tables_by_name.get(name) {
             return Ok(*table);
         }
-        let content = (self.inputs.read)(name).map_err(|error| format!("{name}: {error}"))?;
+        let content = self.read(name)?;
         self.add_table(name, &content)
     }
 
+    fn read(&self, name: &str) -> Result<Vec<u8>, NamedFileError> {
+        (self.inputs.read)(name).map_err(|error| NamedFileError::Read(name.to_owned(), error))
+    }
+
     /// Adds a table whose content is known.
-    pub(crate) fn add_table(&mut self, name: &str, content: &[u8]) -> Result<u32, String> {
-        let table = Table::parse(name, content).map_err(|problem| format!("{name}: {problem}"))?;
+    pub(crate) fn add_table(&mut self, name: &str, content: &[u8]) -> Result<u32, NamedFileError> {
+        let table = Table::parse(name, content);
+        let table = table.map_err(|error| NamedFileError::Table(name.to_owned(), error))?;
         let number = self.tables.len() as u32;
         self.tables.push(table);
         self.tables_by_name.insert(name.to_owned(), number);

@@ -1,7 +1,7 @@
 //! Texts with `{{...}}` in them.
 
 use crate::error::{Fault, quoted};
-use crate::scope::Scope;
+use crate::scope::{NamedFileError, Scope};
 
 /// A text in which some parts are different in every request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Template {
                 .ok_or_else(|| Fault::new(at + open, "{{ has no }} after it"))?;
             let name = text[inner..inner + end].trim();
             let found = scope_value(name, at + open, scope);
-            template.append(found.map_err(|message| Fault::new(at + open, message))?);
+            template.append(found.map_err(|error| Fault::new(at + open, error))?);
             begin = inner + end + 2;
         }
         template.push_text(&text.as_bytes()[begin..]);
@@ -202,8 +202,30 @@ impl Template {
     }
 }
 
+/// Why the text between `{{` and `}}` stands for nothing, one line.
+#[derive(Debug, thiserror::Error)]
+enum TemplateError {
+    #[error("{} is not a template ({EXPECTED})", quoted(.0))]
+    Unknown(String),
+    #[error("rand:{0} is not a range of whole numbers (expected like rand:1-9)")]
+    NoRange(String),
+    #[error("rand:{0}: the first number is the larger one")]
+    EmptyRange(String),
+    #[error("$randomInt {0} {1}: expected two numbers, the smaller one first")]
+    RandomInt(String, String),
+    #[error("the environment variable {} is not set", quoted(.0))]
+    NoVariable(String),
+    #[error("csv:{0} names no column (expected csv:FILE:COLUMN)")]
+    NoColumnName(String),
+    /// The file, the column, and those that the file has.
+    #[error("{} has no column {} (it has {})", .0, quoted(.1), .2.join(", "))]
+    NoColumn(String, String, Vec<String>),
+    #[error(transparent)]
+    File(#[from] NamedFileError),
+}
+
 /// What the text between `{{` and `}}` stands for.
-fn scope_value(name: &str, at: usize, scope: &mut Scope<'_>) -> Result<Template, String> {
+fn scope_value(name: &str, at: usize, scope: &mut Scope<'_>) -> Result<Template, TemplateError> {
     let value = |value| {
         Ok(Template {
             pieces: vec![Piece::Value { value, at }],
@@ -226,7 +248,7 @@ fn scope_value(name: &str, at: usize, scope: &mut Scope<'_>) -> Result<Template,
             "rand" => value(rand(argument)?),
             "env" => environment(argument, scope),
             "csv" => value(cell(argument, scope)?),
-            _ => Err(unknown(name)),
+            _ => Err(TemplateError::Unknown(name.to_owned())),
         };
     }
     // Names that VS Code's and JetBrains' clients use in .http files.
@@ -238,16 +260,12 @@ fn scope_value(name: &str, at: usize, scope: &mut Scope<'_>) -> Result<Template,
         ("$timestamp", None, _) => value(Value::NowSec),
         ("$processEnv", Some(variable), None) => environment(variable, scope),
         ("$randomInt", Some(min), Some(end)) => value(random_int(min, end)?),
-        _ => Err(unknown(name)),
+        _ => Err(TemplateError::Unknown(name.to_owned())),
     }
 }
 
-fn unknown(name: &str) -> String {
-    format!("{} is not a template ({EXPECTED})", quoted(name))
-}
-
-fn rand(range: &str) -> Result<Value, String> {
-    let bad = || format!("rand:{range} is not a range of whole numbers (expected like rand:1-9)");
+fn rand(range: &str) -> Result<Value, TemplateError> {
+    let bad = || TemplateError::NoRange(range.to_owned());
     // The first character may be the sign of the smallest number.
     let dash = range.char_indices().skip(1).find(|(_, c)| *c == '-');
     let (dash, _) = dash.ok_or_else(bad)?;
@@ -256,43 +274,37 @@ fn rand(range: &str) -> Result<Value, String> {
     if min <= max {
         Ok(Value::Rand { min, max })
     } else {
-        Err(format!("rand:{range}: the first number is the larger one"))
+        Err(TemplateError::EmptyRange(range.to_owned()))
     }
 }
 
 /// `$randomInt` of VS Code's client, whose range does not include its end.
-fn random_int(min: &str, end: &str) -> Result<Value, String> {
+fn random_int(min: &str, end: &str) -> Result<Value, TemplateError> {
     let range = min.parse::<i64>().ok().zip(end.parse::<i64>().ok());
     match range {
         Some((min, end)) if min < end => Ok(Value::Rand { min, max: end - 1 }),
-        _ => Err(format!(
-            "$randomInt {min} {end}: expected two numbers, the smaller one first"
-        )),
+        _ => Err(TemplateError::RandomInt(min.to_owned(), end.to_owned())),
     }
 }
 
-fn environment(name: &str, scope: &Scope<'_>) -> Result<Template, String> {
+fn environment(name: &str, scope: &Scope<'_>) -> Result<Template, TemplateError> {
     let value = (scope.inputs.variable)(name.trim());
-    value.map(Template::literal).ok_or_else(|| {
-        format!(
-            "the environment variable {} is not set",
-            quoted(name.trim())
-        )
-    })
+    value
+        .map(Template::literal)
+        .ok_or_else(|| TemplateError::NoVariable(name.trim().to_owned()))
 }
 
-fn cell(argument: &str, scope: &mut Scope<'_>) -> Result<Value, String> {
+fn cell(argument: &str, scope: &mut Scope<'_>) -> Result<Value, TemplateError> {
     let (file, name) = argument
         .rsplit_once(':')
-        .ok_or_else(|| format!("csv:{argument} names no column (expected csv:FILE:COLUMN)"))?;
+        .ok_or_else(|| TemplateError::NoColumnName(argument.to_owned()))?;
     let table = scope.table(file.trim())?;
     let known = &scope.tables[table as usize];
     match known.column(name.trim()) {
         Some(column) => Ok(Value::Cell { table, column }),
-        None => Err(format!(
-            "{file} has no column {} (it has {})",
-            quoted(name.trim()),
-            known.columns().join(", ")
-        )),
+        None => {
+            let (name, columns) = (name.trim().to_owned(), known.columns().to_vec());
+            Err(TemplateError::NoColumn(file.to_owned(), name, columns))
+        }
     }
 }

@@ -62,7 +62,7 @@ impl LogFormat {
                     let value = &rest[..end];
                     fields
                         .set(field, value)
-                        .map_err(|message| Fault::new(at, message))?;
+                        .map_err(|error| Fault::new(at, error))?;
                     at += end;
                 }
             }
@@ -110,12 +110,17 @@ fn end_of_field(
     }
 }
 
+/// The value of a field, and what it is not.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is not {}", shown(.0), .1)]
+struct WrongField<'a>(&'a [u8], &'static str);
+
 impl<'a> Fields<'a> {
-    fn set(&mut self, field: &'a Field, value: &'a [u8]) -> Result<(), String> {
+    fn set(&mut self, field: &'a Field, value: &'a [u8]) -> Result<(), WrongField<'a>> {
         if matches!(value, b"-" | b"") {
             return Ok(());
         }
-        let not = |what: &str| Err(format!("{} is not {what}", shown(value)));
+        let not = |what| Err(WrongField(value, what));
         match field {
             Field::Other | Field::IsArgs => {}
             Field::Time(form) => match moment(*form, value) {
@@ -250,8 +255,8 @@ fn scaled(value: &[u8], unit_ns: i64) -> Option<i64> {
     Some(ns)
 }
 
-fn unescaped_text(value: &[u8]) -> Result<Cow<'_, str>, String> {
-    let problem = || format!("{} is not UTF-8", shown(value));
+fn unescaped_text(value: &[u8]) -> Result<Cow<'_, str>, WrongField<'_>> {
+    let problem = || WrongField(value, "UTF-8");
     match unescaped(value) {
         Cow::Borrowed(bytes) => str::from_utf8(bytes)
             .map(Cow::Borrowed)
