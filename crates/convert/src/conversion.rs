@@ -86,6 +86,29 @@ pub enum Version {
 /// The longest argument that Linux passes to a program (MAX_ARG_STRLEN, execve(2)), with its NUL.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
+/// Why requests cannot be sent as they are wanted, one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConversionError {
+    /// No request is to the wanted host; they are to these servers.
+    #[error("no request is to {:?} (they are to {})", .0, .1.join(", "))]
+    OtherHosts(String, Vec<String>),
+    /// A command has one request.
+    #[error(
+        "{0} requests are too many for one command (write them to a file with --output FILE, for \
+         --requests FILE)"
+    )]
+    SeveralRequests(usize),
+    /// The body is longer than [`MAX_ARGUMENT_BYTES`].
+    #[error(
+        "the body has {0} bytes, more than an argument can have (write the request to a file with \
+         --output)"
+    )]
+    LongBody(usize),
+    /// The body is not UTF-8, or has a NUL.
+    #[error("the body is not text (write the request to a file with --output)")]
+    NoText,
+}
+
 impl Conversion {
     /// The servers of the requests, as in their URLs: scheme, host and port.
     #[must_use]
@@ -118,8 +141,8 @@ impl Conversion {
     /// many these were.
     ///
     /// # Errors
-    /// If none is left; one line.
-    pub fn keep_host(&mut self, host: &str) -> Result<(), String> {
+    /// If none is left.
+    pub fn keep_host(&mut self, host: &str) -> Result<(), ConversionError> {
         let servers = self.servers();
         let all = self.requests.len();
         self.requests.retain(|request| {
@@ -128,11 +151,8 @@ impl Conversion {
         });
         match all - self.requests.len() {
             _ if self.requests.is_empty() => {
-                let names: Vec<String> = servers.into_iter().collect();
-                Err(format!(
-                    "no request is to {host:?} (they are to {})",
-                    names.join(", ")
-                ))
+                let servers = servers.into_iter().collect();
+                Err(ConversionError::OtherHosts(host.to_owned(), servers))
             }
             0 => Ok(()),
             others => {
@@ -160,8 +180,8 @@ impl Conversion {
     /// The arguments of `wrkbench` that send the only request: options and the URL.
     ///
     /// # Errors
-    /// If there is more than one request, or the body cannot be an argument. One line.
-    pub fn options(&self) -> Result<Vec<String>, String> {
+    /// If there is more than one request, or the body cannot be an argument.
+    pub fn options(&self) -> Result<Vec<String>, ConversionError> {
         let words = self.words()?.into_iter();
         Ok(words.map(|word| word.text).collect())
     }
@@ -170,19 +190,15 @@ impl Conversion {
     ///
     /// # Errors
     /// As [`Self::options`].
-    pub fn shell_options(&self, variables: &mut Variables) -> Result<String, String> {
+    pub fn shell_options(&self, variables: &mut Variables) -> Result<String, ConversionError> {
         let words = self.words()?;
         let words: Vec<String> = words.iter().map(|word| variables.word(word)).collect();
         Ok(words.join(" "))
     }
 
-    fn words(&self) -> Result<Vec<MarkedText>, String> {
+    fn words(&self) -> Result<Vec<MarkedText>, ConversionError> {
         let [request] = self.requests.as_slice() else {
-            return Err(format!(
-                "{} requests are too many for one command (write them to a file with --output \
-                 FILE, for --requests FILE)",
-                self.requests.len()
-            ));
+            return Err(ConversionError::SeveralRequests(self.requests.len()));
         };
         let mut words = request.words()?;
         words.extend(self.connection.words(&request.url));
@@ -232,7 +248,7 @@ impl Request {
         }
     }
 
-    fn words(&self) -> Result<Vec<MarkedText>, String> {
+    fn words(&self) -> Result<Vec<MarkedText>, ConversionError> {
         let mut words = Vec::new();
         let mut add = |option: &str, value| words.extend([MarkedText::plain(option), value]);
         if let Some(method) = &self.method {
@@ -263,15 +279,11 @@ fn header(name: &str, value: &str, part: SecretPlace) -> MarkedText {
 }
 
 /// A body as an argument of a command.
-fn argument(bytes: &[u8]) -> Result<String, String> {
-    const FILE: &str = "(write the request to a file with --output)";
+fn argument(bytes: &[u8]) -> Result<String, ConversionError> {
     match std::str::from_utf8(bytes) {
-        _ if bytes.len() > MAX_ARGUMENT_BYTES => Err(format!(
-            "the body has {} bytes, more than an argument can have {FILE}",
-            bytes.len()
-        )),
+        _ if bytes.len() > MAX_ARGUMENT_BYTES => Err(ConversionError::LongBody(bytes.len())),
         Ok(text) if !text.contains('\0') => Ok(text.to_owned()),
-        _ => Err(format!("the body is not text {FILE}")),
+        _ => Err(ConversionError::NoText),
     }
 }
 

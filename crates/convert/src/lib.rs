@@ -18,6 +18,6 @@ pub mod requests_file;
 mod shell_words;
 mod variables;
 
-pub use conversion::{Connection, Conversion, Request, Version};
+pub use conversion::{Connection, Conversion, ConversionError, Request, Version};
 pub use shell_words::{Place, ShellError, Word, split};
 pub use variables::Variables;

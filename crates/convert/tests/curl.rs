@@ -223,7 +223,7 @@ fn a_form_is_the_multipart_body_of_curl() {
         String::from_utf8_lossy(body),
         String::from_utf8_lossy(&expected.concat())
     );
-    let refused = converted.options().unwrap_err();
+    let refused = converted.options().unwrap_err().to_string();
     assert!(refused.contains("the body is not text"), "{refused}");
     let line = requests_file::text(&converted.requests);
     assert!(line.contains("\"body\":\"LS0t"), "{line}");
@@ -244,7 +244,7 @@ fn several_urls_are_several_requests() {
         [\"application/x-www-form-urlencoded\"]},\"body_text\":\"a\"}\n\
         {\"url\":\"http://h/2\",\"header\":{\"A\":[\"b\"]}}\n";
     assert_eq!(requests_file::text(&converted.requests), expected);
-    let refused = converted.options().unwrap_err();
+    let refused = converted.options().unwrap_err().to_string();
     assert!(refused.starts_with("2 requests are too many"), "{refused}");
 }
 
@@ -318,7 +318,7 @@ fn only_the_requests_to_one_host_are_kept() {
     assert_eq!(kept("h"), Ok((2, others("1 request"))));
     assert_eq!(kept("h:81"), Ok((1, others("2 requests"))));
     assert_eq!(
-        kept("x").unwrap_err(),
+        kept("x").unwrap_err().to_string(),
         "no request is to \"x\" (they are to http://H:81, http://g:81, http://h)"
     );
     let mut one = converted("curl http://h/a");

@@ -5,9 +5,9 @@ use plan::Dialect;
 use plan::distribution::Count;
 use serde_json::{Map, Value, json};
 
-use super::MAX_TOKENS;
 use super::endpoint::{Endpoint, Shape};
 use super::prompts::Prompt;
+use super::{MAX_TOKENS, RequestsFileError};
 
 /// The limit of tokens where a request must have one and none is given.
 const MAX_TOKENS_DEFAULT: u64 = 1024;
@@ -58,7 +58,11 @@ impl Bodies {
     }
 
     /// The body of one request.
-    pub(super) fn body(&self, prompt: Prompt, tokens: Option<u64>) -> Result<String, String> {
+    pub(super) fn body(
+        &self,
+        prompt: Prompt,
+        tokens: Option<u64>,
+    ) -> Result<String, RequestsFileError> {
         let mut members: Members = vec![("model".to_owned(), self.model.as_str().into())];
         let mut add = |name: &str, value: Value| members.push((name.to_owned(), value));
         let dialect = self.endpoint.dialect;
@@ -78,7 +82,7 @@ impl Bodies {
             (Shape::Input, Prompt::Text(text)) => add("input", text.into()),
             (Shape::Input, Prompt::Messages(messages)) => add("input", messages.into()),
             (Shape::Prompt, Prompt::Messages(_)) => {
-                return Err("a prompt is a text at this path, and not messages".to_owned());
+                return Err(RequestsFileError::Messages);
             }
         }
         add("stream", true.into());
@@ -124,18 +128,17 @@ fn without_system(messages: Vec<Value>) -> (Option<String>, Vec<Value>) {
 }
 
 /// Adds a member; objects of the same name are joined.
-fn merge(members: &mut Members, name: &str, value: &Value) -> Result<(), String> {
+fn merge(members: &mut Members, name: &str, value: &Value) -> Result<(), RequestsFileError> {
     let Some((_, own)) = members.iter_mut().find(|(own, _)| own == name) else {
         members.push((name.to_owned(), value.clone()));
         return Ok(());
     };
-    let taken = |name: &str| format!("--extra: {name:?} is set by other options of the command");
     let (Value::Object(own), Value::Object(more)) = (own, value) else {
-        return Err(taken(name));
+        return Err(RequestsFileError::Key(name.to_owned()));
     };
     for (inner, value) in more {
         if own.insert(inner.clone(), value.clone()).is_some() {
-            return Err(taken(&format!("{name}.{inner}")));
+            return Err(RequestsFileError::Key(format!("{name}.{inner}")));
         }
     }
     Ok(())

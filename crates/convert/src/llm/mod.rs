@@ -14,7 +14,7 @@ use crate::variables::{MarkedText, SecretPlace, Variables};
 
 pub use body::{Bodies, parse_extra};
 pub use endpoint::{DEFAULT_PATH, Endpoint};
-pub use prompts::{Prompt, Prompts, read as read_prompts};
+pub use prompts::{Prompt, Prompts, PromptsError, read as read_prompts};
 pub use synthetic::{Synthetic, WORDS_DEFAULT, prompts as synthetic};
 
 /// The largest number of prompts: at a hundred per second, it takes hours until one is repeated.
@@ -44,21 +44,35 @@ pub struct Made {
     pub words: u64,
 }
 
+/// Why there is no requests file, one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestsFileError {
+    /// The endpoint takes no messages.
+    #[error("a prompt is a text at this path, and not messages")]
+    Messages,
+    /// A key of [`Bodies::extra`] is one that the request has.
+    #[error("--extra: {0:?} is set by other options of the command")]
+    Key(String),
+    /// So many requests have more than so many MiB, the limit of a file.
+    #[error("the first {0} requests have more than {1} MiB, the limit for all of them")]
+    TooLarge(u64, usize),
+}
+
 /// Makes a requests file, a request of each prompt.
 ///
 /// `headers` replace those that a request has anyway, such as the version of an interface.
 /// `variables` stand for secrets in the path, if they are not to be in the file.
 ///
 /// # Errors
-/// One line, if a key of [`Bodies::extra`] is one that the request has, or if the file is larger
-/// than [`MAX_FILE_BYTES`].
+/// If a key of [`Bodies::extra`] is one that the request has, or if the file is larger than
+/// [`MAX_FILE_BYTES`].
 pub fn requests_file(
     bodies: &Bodies,
     prompts: impl IntoIterator<Item = Prompt>,
     headers: &[(String, String)],
     seed: u64,
     variables: Option<&mut Variables>,
-) -> Result<Made, String> {
+) -> Result<Made, RequestsFileError> {
     within(MAX_FILE_BYTES, bodies, prompts, headers, seed, variables)
 }
 
@@ -70,7 +84,7 @@ fn within(
     headers: &[(String, String)],
     seed: u64,
     mut variables: Option<&mut Variables>,
-) -> Result<Made, String> {
+) -> Result<Made, RequestsFileError> {
     let mut made = Made {
         text: String::new(),
         prompts: 0,
@@ -106,11 +120,7 @@ fn within(
         let body = Value::from(plain(&body));
         made.text += &format!("{begin}\"body_text\":{body}}}\n");
         if made.text.len() > max_bytes {
-            return Err(format!(
-                "the first {} requests have more than {} MiB, the limit for all of them",
-                made.prompts,
-                max_bytes >> 20
-            ));
+            return Err(RequestsFileError::TooLarge(made.prompts, max_bytes >> 20));
         }
     }
     Ok(made)

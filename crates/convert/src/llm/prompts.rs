@@ -27,6 +27,18 @@ pub struct Prompts {
     pub first_skipped_line: Option<usize>,
 }
 
+/// Why a text has no prompts, and where in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+pub struct PromptsError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// Bytes from the start of the line, counted from 1.
+    pub column: usize,
+    /// What is wrong, and what is expected; one line.
+    pub message: String,
+}
+
 /// What is expected, in messages.
 const EXPECTED: &str = "expected \"prompt\", \"messages\" or \"conversations\"";
 
@@ -36,14 +48,13 @@ const ASKING: [&str; 2] = ["human", "user"];
 /// Reads at most `max` prompts. With `takes_messages`, prompts may be messages.
 ///
 /// # Errors
-/// One line that begins with line and column, if the text is not JSON, a value has the wrong type,
-/// or no object has a prompt.
-pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, String> {
+/// If the text is not JSON, a value has the wrong type, or no object has a prompt.
+pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, PromptsError> {
     let file = File { text };
     let begin = text.trim_start_matches('\u{feff}').trim_start();
     let whole = &text[text.len() - begin.len()..];
     let objects: Vec<&RawValue> = match whole.as_bytes().first() {
-        None => return Err("1:1: the file is empty (expected JSON)".to_owned()),
+        None => return Err(file.at(text, "the file is empty (expected JSON)")),
         Some(b'[') => file.parse(whole)?,
         Some(b'{') => {
             let found = serde_json::Deserializer::from_str(whole).into_iter();
@@ -52,10 +63,8 @@ pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, Strin
         }
         Some(_) => {
             let example = "(expected JSON like {\"prompt\": \"Why is the sky blue?\"})";
-            return Err(file.at(
-                whole,
-                &format!("is neither an array nor an object {example}"),
-            ));
+            let problem = format!("is neither an array nor an object {example}");
+            return Err(file.at(whole, problem));
         }
     };
     let mut read = Prompts {
@@ -78,7 +87,7 @@ pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, Strin
     }
     match (read.prompts.is_empty(), objects.first()) {
         (false, _) => Ok(read),
-        (true, None) => Err(file.at(whole, &format!("there is no object ({EXPECTED})"))),
+        (true, None) => Err(file.at(whole, format!("there is no object ({EXPECTED})"))),
         (true, Some(first)) => {
             let keys: Map<String, Value> = file.parse(first.get())?;
             let keys: Vec<String> = keys.keys().map(|key| format!("{key:?}")).collect();
@@ -87,7 +96,7 @@ pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, Strin
                 _ => plan::printable(&keys.join(", ")).into_owned(),
             };
             let problem = format!("no object has a prompt: the first one has {has} ({EXPECTED})");
-            Err(file.at(first.get(), &problem))
+            Err(file.at(first.get(), problem))
         }
     }
 }
@@ -120,10 +129,10 @@ struct File<'t> {
 
 impl<'t> File<'t> {
     /// The prompt of an object; `None` if it has none, or an empty one.
-    fn prompt(self, object: &'t str, takes_messages: bool) -> Result<Option<Prompt>, String> {
+    fn prompt(self, object: &'t str, takes_messages: bool) -> Result<Option<Prompt>, PromptsError> {
         // An array would be read as the values of the keys in their order.
         if !object.starts_with('{') {
-            return Err(self.at(object, &format!("is not an object ({EXPECTED})")));
+            return Err(self.at(object, format!("is not an object ({EXPECTED})")));
         }
         let found: Object<'t> = self.parse(object)?;
         let text = match (found.prompt, found.messages, found.conversations) {
@@ -140,14 +149,14 @@ impl<'t> File<'t> {
         Ok(text.map(Prompt::Text))
     }
 
-    fn first_question(self, turns: &'t str) -> Result<Option<String>, String> {
+    fn first_question(self, turns: &'t str) -> Result<Option<String>, PromptsError> {
         let turns: Vec<Turn<'t>> = self.parse(turns)?;
         let asks = |turn: &&Turn<'_>| turn.from.as_deref().is_some_and(|it| ASKING.contains(&it));
         let first = turns.iter().find(asks).and_then(|turn| turn.value);
         first.map(|value| self.parse(value.get())).transpose()
     }
 
-    fn messages(self, raw: &'t str, takes_messages: bool) -> Result<Option<Prompt>, String> {
+    fn messages(self, raw: &'t str, takes_messages: bool) -> Result<Option<Prompt>, PromptsError> {
         if !takes_messages {
             let problem = "has messages, but a request to this path has a text (\"prompt\")";
             return Err(self.at(raw, problem));
@@ -168,12 +177,12 @@ impl<'t> File<'t> {
     }
 
     /// Parses a part of the text.
-    fn parse<T: Deserialize<'t>>(self, part: &'t str) -> Result<T, String> {
+    fn parse<T: Deserialize<'t>>(self, part: &'t str) -> Result<T, PromptsError> {
         serde_json::from_str(part).map_err(|error| self.fault(part, &error))
     }
 
-    /// A message about an error in a part of the text.
-    fn fault(self, part: &str, error: &serde_json::Error) -> String {
+    /// An error of the parser in a part of the text.
+    fn fault(self, part: &str, error: &serde_json::Error) -> PromptsError {
         let (line, column) = self.position(part);
         let (line, column) = match error.line() {
             0 | 1 => (line, column + error.column().saturating_sub(1)),
@@ -181,12 +190,22 @@ impl<'t> File<'t> {
         };
         let text = error.to_string();
         let problem = text.split(" at line ").next().unwrap_or(&text);
-        format!("{line}:{column}: {}", plan::printable(problem))
+        let message = plan::printable(problem).into_owned();
+        PromptsError {
+            line,
+            column,
+            message,
+        }
     }
 
-    fn at(self, part: &str, problem: &str) -> String {
+    fn at(self, part: &str, problem: impl Into<String>) -> PromptsError {
         let (line, column) = self.position(part);
-        format!("{line}:{column}: {problem}")
+        let message = problem.into();
+        PromptsError {
+            line,
+            column,
+            message,
+        }
     }
 
     /// Line and column, from 1, at which a part of the text begins.

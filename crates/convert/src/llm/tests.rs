@@ -27,7 +27,9 @@ fn words(prompts: u64, words: &str, shared_words: u64) -> Synthetic {
 }
 
 fn file(bodies: &Bodies, prompts: Vec<Prompt>) -> Result<String, String> {
-    Ok(requests_file(bodies, prompts, &[], SEED, None)?.text)
+    let made = requests_file(bodies, prompts, &[], SEED, None);
+    made.map(|made| made.text)
+        .map_err(|error| error.to_string())
 }
 
 /// The body of the only request.
@@ -356,7 +358,8 @@ fn synthetic_prompts_have_as_many_words_as_asked_and_depend_on_the_seed() {
 fn too_large_a_file_is_refused_before_it_is_complete() {
     let many = || synthetic(&words(MAX_PROMPTS, "100", 0), SEED);
     let bodies = bodies("/v1/completions");
-    let refused = within(1 << 20, &bodies, many(), &[], SEED, None).unwrap_err();
+    let refused = within(1 << 20, &bodies, many(), &[], SEED, None);
+    let refused = refused.unwrap_err().to_string();
     let (first, limit) = refused.split_once(" requests have more than ").unwrap();
     assert_eq!(limit, "1 MiB, the limit for all of them");
     let count: usize = first.strip_prefix("the first ").unwrap().parse().unwrap();
@@ -438,12 +441,13 @@ fn prompts_that_cannot_be_used_are_refused_with_line_and_column() {
         ),
         ("{\"messages\": \"a\"}", "1:16: invalid type: string"),
     ] {
-        let refused = read_prompts(file, u64::MAX, true).unwrap_err();
+        let refused = read_prompts(file, u64::MAX, true).unwrap_err().to_string();
         assert!(refused.starts_with(expected), "{file:?}: {refused}");
         assert_eq!(refused.lines().count(), 1, "{refused}");
     }
     let messages = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}";
     let refused = read_prompts(messages, u64::MAX, false).unwrap_err();
+    let refused = refused.to_string();
     let expected = "1:14: has messages, but a request to this path has a text (\"prompt\")";
     assert_eq!(refused, expected);
 }
