@@ -18,7 +18,7 @@ use crate::report::{Counters, Log, LoggedRequest};
 use crate::request::{BadRequest, ECHO_MAX_BYTES, Head};
 use crate::response::RequestTraits;
 use crate::schedule::Schedule;
-use crate::streams::Known;
+use crate::streams::KnownResponses;
 
 /// The target whose response is the counters.
 pub const STATS_TARGET: &str = "/__stats";
@@ -34,7 +34,7 @@ pub(crate) struct Context {
     /// `None` if only HTTP/1 is spoken.
     pub(crate) http2: Option<Http2Context>,
     /// Responses over HTTP/3.
-    pub(crate) http3_known: Known,
+    pub(crate) http3_known: KnownResponses,
     /// The counters of all workers; those of this worker are at `own`.
     pub(crate) counters: Arc<[Counters]>,
     pub(crate) own: usize,
@@ -116,7 +116,7 @@ impl Context {
             log: Log::new(10, 0),
             cache: ResponseCache::default(),
             http2: None,
-            http3_known: Known::default(),
+            http3_known: KnownResponses::default(),
             counters: Arc::from([Counters::default()]),
             own: 0,
             generating: Arc::default(),

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::prepared::{AfterFin, Step};
 use crate::request::{HEAD_MAX_BYTES, HEADERS_MAX};
 use crate::streams::response::Encoding;
-use crate::streams::{FRAMES_BYTES, Known, Pause, Rest, Streams, Writer};
+use crate::streams::{FRAMES_BYTES, KnownResponses, Pause, Rest, Streams, Writer};
 
 /// Frames that wait for a client that does not read. Beyond that the connection is reset: a client
 /// can ask for frames (PING, SETTINGS) without end.
@@ -23,7 +23,7 @@ const FRAMES_MAX_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) struct Http2Context {
     settings: ServerSettings,
     heads: Heads<Rc<RequestHead>>,
-    known: Known,
+    known: KnownResponses,
 }
 
 impl Http2Context {
@@ -34,7 +34,7 @@ impl Http2Context {
                 list_bytes_max: HEAD_MAX_BYTES,
                 fields_max: HEADERS_MAX,
             }),
-            known: Known::default(),
+            known: KnownResponses::default(),
         }
     }
 }
@@ -174,7 +174,7 @@ impl Writer for FrameWriter {
         field: |name, value, block| field(name, value, Literal::for_field(name), block),
     };
 
-    fn known(context: &mut Context) -> Option<&mut Known> {
+    fn known(context: &mut Context) -> Option<&mut KnownResponses> {
         context.http2.as_mut().map(|shared| &mut shared.known)
     }
 

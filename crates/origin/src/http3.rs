@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::prepared::Step;
 use crate::request::{HEAD_MAX_BYTES, HEADERS_MAX};
 use crate::streams::response::Encoding;
-use crate::streams::{Known, Pause, Rest, Streams, Writer};
+use crate::streams::{KnownResponses, Pause, Rest, Streams, Writer};
 
 /// Buffers with datagrams that the event loop has at a time, up to 46 kB each. Beyond that,
 /// connections wait: what waits in a queue counts as a round trip, and delays what is lost.
@@ -484,7 +484,7 @@ impl Writer for SectionWriter {
         field: encode::field,
     };
 
-    fn known(context: &mut Context) -> Option<&mut Known> {
+    fn known(context: &mut Context) -> Option<&mut KnownResponses> {
         Some(&mut context.http3_known)
     }
 

@@ -24,7 +24,7 @@ use crate::listener;
 use crate::options::{Backend, Options};
 use crate::report::{Counters, Counts, Log, ServerReport};
 use crate::schedule::Schedule;
-use crate::streams::Known;
+use crate::streams::KnownResponses;
 use crate::worker::{KEY_DATAGRAMS, KEY_SERVICE, KEY_WAKE, Numbers, Worker};
 
 /// Size of a receive buffer: requests are small, and there are many buffers.
@@ -296,7 +296,7 @@ impl WorkerStart {
             ),
             cache: ResponseCache::default(),
             http2: options.http2.map(Http2Context::new),
-            http3_known: Known::default(),
+            http3_known: KnownResponses::default(),
             counters: Arc::clone(&self.counters),
             own: *number,
             generating: Arc::clone(&self.generating),

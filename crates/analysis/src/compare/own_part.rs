@@ -100,10 +100,10 @@ pub(super) fn take_back(comparison: &mut Comparison) {
 
 fn explained(comparison: &Comparison, level: &Level) -> Option<Explained> {
     let (measured, without_own) = (level.difference?, level.without_own?);
-    let [shown, other] = [&measured, &without_own].map(|it| Found::of(comparison, it));
+    let [shown, other] = [&measured, &without_own].map(|it| Direction::of(comparison, it));
     let is_explained = match shown {
         // Undecided as measured. An effect that delays hid is shown with it.
-        Found::Nothing => matches!(other, Found::More | Found::Less),
+        Direction::Nothing => matches!(other, Direction::More | Direction::Less),
         _ => shown != other,
     };
     is_explained.then_some(Explained {
@@ -114,14 +114,14 @@ fn explained(comparison: &Comparison, level: &Level) -> Option<Explained> {
 
 /// What a difference shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum Direction {
     More,
     Less,
     Same,
     Nothing,
 }
 
-impl Found {
+impl Direction {
     fn of(comparison: &Comparison, difference: &Difference) -> Self {
         let Some(ratio) = difference.ratio else {
             // Counts, of which the load generator's part is not known.

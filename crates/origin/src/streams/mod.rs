@@ -47,7 +47,7 @@ pub(crate) trait Writer: Debug {
     };
 
     /// The responses in memory. `None` if the protocol is not spoken.
-    fn known(context: &mut Context) -> Option<&mut Known>;
+    fn known(context: &mut Context) -> Option<&mut KnownResponses>;
 
     /// Bytes of content that may be sent on a stream in one DATA frame now.
     fn window(&self, stream: Self::Stream) -> u32;
@@ -92,9 +92,9 @@ pub(crate) enum Pause {
 
 /// Responses to requests without a body, by their head.
 #[derive(Debug, Default)]
-pub(crate) struct Known(VecDeque<(Rc<RequestHead>, Rc<PreparedResponse<StreamStep>>)>);
+pub(crate) struct KnownResponses(VecDeque<(Rc<RequestHead>, Rc<PreparedResponse<StreamStep>>)>);
 
-impl Known {
+impl KnownResponses {
     fn find(&self, head: &Rc<RequestHead>) -> Option<Rc<PreparedResponse<StreamStep>>> {
         let mut known = self.0.iter();
         let (_, response) = known.find(|(known, _)| Rc::ptr_eq(known, head))?;

@@ -41,7 +41,7 @@ pub struct LlmScanner {
     /// More than [`MAX_WORD_BYTES`] if the word is longer.
     word_bytes: u8,
     escape: Escape,
-    found: Found,
+    found: EventContent,
 }
 
 /// What the next byte belongs to.
@@ -162,14 +162,14 @@ impl Flags {
 
 /// What the current event has so far.
 #[derive(Debug, Clone)]
-struct Found {
+struct EventContent {
     flags: Flags,
     event_type: EventType,
     finish: Option<FinishReason>,
     counts: [Option<u64>; COUNTS],
 }
 
-impl Found {
+impl EventContent {
     const NOTHING: Self = Self {
         flags: Flags::NONE,
         event_type: EventType::None,
@@ -193,7 +193,7 @@ impl LlmScanner {
             word: [0; MAX_WORD_BYTES],
             word_bytes: 0,
             escape: Escape::None,
-            found: Found::NOTHING,
+            found: EventContent::NOTHING,
         }
     }
 
@@ -241,7 +241,7 @@ impl LlmScanner {
         self.depth = 0;
         self.word_bytes = 0;
         self.escape = Escape::None;
-        self.found = Found::NOTHING;
+        self.found = EventContent::NOTHING;
     }
 
     /// Reads what a splitter finds. `report` gets each event when it ends, the end marker of the
@@ -616,7 +616,7 @@ const OTHER: LlmEvent = LlmEvent {
     dialect: None,
 };
 
-impl Found {
+impl EventContent {
     /// What the event was, as its type makes clear what its strings are.
     fn event(&self) -> LlmEvent {
         let flags = self.flags;

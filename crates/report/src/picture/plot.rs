@@ -27,7 +27,7 @@ const SLANTED_APART: f64 = 18.0;
 const TO_THE_EDGE: [Mark; 5] = [Mark::Line, Mark::Step, Mark::Area, Mark::Band, Mark::Span];
 
 /// A scale with the range that is drawn.
-pub(super) struct Drawn<'a> {
+pub(super) struct DrawnScale<'a> {
     scaled: Scaled<'a>,
     range: [f64; 2],
 }
@@ -35,9 +35,9 @@ pub(super) struct Drawn<'a> {
 /// A chart with the place of its plot.
 pub(super) struct Plot<'a> {
     pub(super) chart: &'a Chart,
-    x: Drawn<'a>,
-    left_axis: Drawn<'a>,
-    right_axis: Option<Drawn<'a>>,
+    x: DrawnScale<'a>,
+    left_axis: DrawnScale<'a>,
+    right_axis: Option<DrawnScale<'a>>,
     /// The space for axes and plot together.
     outer: [f64; 3],
     /// Left, top, width and height.
@@ -65,7 +65,7 @@ impl<'a> Plot<'a> {
                 .y_right
                 .as_ref()
                 .map(|axis| axis_y(chart, axis, Side::Right)),
-            x: Drawn {
+            x: DrawnScale {
                 scaled: x,
                 range: x_range,
             },
@@ -138,7 +138,7 @@ impl<'a> Plot<'a> {
         self.x.scaled.forward(value)
     }
 
-    fn vertical(&self, side: Side) -> &Drawn<'a> {
+    fn vertical(&self, side: Side) -> &DrawnScale<'a> {
         match (side, &self.right_axis) {
             (Side::Right, Some(right)) => right,
             _ => &self.left_axis,
@@ -258,7 +258,7 @@ impl<'a> Plot<'a> {
 }
 
 /// Where a coordinate is in the range, 0 to 1 within it.
-fn share(drawn: &Drawn<'_>, coordinate: f64) -> f64 {
+fn share(drawn: &DrawnScale<'_>, coordinate: f64) -> f64 {
     let [min, max] = drawn.range;
     (coordinate - min) / (max - min)
 }
@@ -303,7 +303,7 @@ fn range_x(chart: &Chart, x: &Scaled<'_>) -> [f64; 2] {
     [low - room, high + room]
 }
 
-fn axis_y<'a>(chart: &'a Chart, axis: &'a Axis, side: Side) -> Drawn<'a> {
+fn axis_y<'a>(chart: &'a Chart, axis: &'a Axis, side: Side) -> DrawnScale<'a> {
     let of_side: Vec<&Marks> = chart
         .marks
         .iter()
@@ -323,5 +323,5 @@ fn axis_y<'a>(chart: &'a Chart, axis: &'a Axis, side: Side) -> Drawn<'a> {
     };
     let known = extent(values().filter_map(|value| scaled.forward(value)));
     let range = scaled.range(known.unwrap_or([0.0, 1.0]), fit);
-    Drawn { scaled, range }
+    DrawnScale { scaled, range }
 }
