@@ -115,9 +115,10 @@ impl<S: Session> ConnectionPool<S> {
     /// An exchange has ended. `None` if it is not in flight.
     #[inline]
     pub(super) fn end_exchange(&mut self, key: u32, exchange: ExchangeId) -> Option<Exchange> {
-        let exchange = self[key].exchanges.answer(exchange)?;
-        self.outstanding -= 1;
-        Some(exchange)
+        // Returned as it is, because rebuilding the option would copy the exchange.
+        let ended = self[key].exchanges.answer(exchange);
+        self.outstanding -= u64::from(ended.is_some());
+        ended
     }
 
     #[inline]
