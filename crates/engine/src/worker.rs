@@ -445,12 +445,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if self.accounting.read_late.first_ns > 0 {
                 self.accounting.read_late = ReadLate::default();
             }
+            let mut was_stopped = false;
             if self.network.io.was_found(&completion.event) {
                 found += 1;
                 if found == 1 {
                     self.sender.stretch.begin(completion.at_ns);
                 }
                 if let Some(gap_ns) = self.accounting.note_found(completion.at_ns) {
+                    was_stopped = found == 1;
                     self.note_standstill(gap_ns);
                 }
             }
@@ -460,7 +462,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Err(StopReason::Over);
             }
             self.on_completion(completion)?;
-            if found == 1 && self.accounting.watch.take_stale() {
+            if was_stopped {
                 self.look_again()?;
             }
             // At least one is taken of what has arrived.
@@ -472,7 +474,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(true)
     }
 
-    /// Finds what arrived while the worker was stopped in a wait.
+    /// Finds what arrived while the worker was stopped in a wait: it may have been stopped before
+    /// or after the wait took what there was. Otherwise the next wait would find what arrived in
+    /// the pause, and it would count as just arrived.
     #[cold]
     fn look_again(&mut self) -> Result<(), StopReason> {
         // The deadline has expired, so this only polls.

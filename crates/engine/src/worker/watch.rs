@@ -68,8 +68,6 @@ pub(super) struct Watch {
     kept: bool,
     /// The kernel keeps a part of what there is now.
     keeps: bool,
-    /// This wait ended late, and it may have taken what there was before the worker was stopped.
-    is_stale: bool,
     /// Since when the worker did not run before this turn.
     paused_ns: Option<u64>,
     cpu_wait: CpuWait,
@@ -258,7 +256,6 @@ impl Watch {
             later: VecDeque::with_capacity(LOOKS_MAX),
             kept: false,
             keeps: false,
-            is_stale: false,
             paused_ns: None,
             cpu_wait: CpuWait {
                 is_asked: has_gaps,
@@ -337,14 +334,6 @@ impl Watch {
         self.kept = self.keeps && self.newest().parts < PARTS_MAX;
         self.keeps = keeps;
         self.found = found;
-    }
-
-    /// Whether to look once more, because the worker was stopped in this wait: before or after the
-    /// wait took what there was. Without a second look, what arrived in the pause would be found by
-    /// the next wait, and count as just arrived.
-    #[inline]
-    pub(super) fn take_stale(&mut self) -> bool {
-        std::mem::take(&mut self.is_stale)
     }
 
     /// A second look, right after the first one, has found more: this many completions can be taken
@@ -463,7 +452,6 @@ impl Watch {
             }
             from_ns = woken_ns.min(self.until_ns).max(self.now_ns);
             self.since_ns = from_ns;
-            self.is_stale = at_ns.saturating_sub(from_ns) >= Attribution::MIN_NS;
             let look = Look::from_first(new, from_ns, at_ns);
             Look {
                 // It may also not have slept, and have taken long to find so much.
@@ -645,15 +633,8 @@ mod tests {
         worker.turn(0, 10 * MS);
         // The wait took one completion, and the worker was stopped then.
         worker.finds(1, 460 * MS);
-        assert!(worker.0.take_stale());
-        assert!(!worker.0.take_stale());
         worker.0.found_more(3, false);
         assert_eq!(worker.rest_late_ns(3, 460 * MS), [450 * MS; 3]);
-        worker.0.leave(0);
-        // A wait that ends in time needs no second look.
-        worker.turn(470 * MS, 480 * MS);
-        assert_eq!(worker.finds(1, 475 * MS), (0, None));
-        assert!(!worker.0.take_stale());
     }
 
     #[test]

@@ -113,7 +113,8 @@ pub(super) struct Sending<'a, L, S: Session> {
     token: Token,
     /// When the requests were due. `None` in a closed loop.
     due_ns: Option<u64>,
-    /// When a request could have been sent, also if the load generator had never been late.
+    /// When a request could have been sent, also if the load generator had never been late; 0 in a
+    /// closed loop, where nothing is due.
     free_ns: u64,
     ideal_free_ns: u64,
 }
@@ -592,9 +593,13 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         due_ns: Option<u64>,
     ) -> Option<Self> {
         let connection = &mut network.pool[key];
+        let (free_ns, ideal_free_ns) = match due_ns {
+            Some(_) => (connection.free_ns, connection.ideal_free_ns()),
+            None => (0, 0),
+        };
         Some(Self {
-            free_ns: connection.free_ns,
-            ideal_free_ns: connection.ideal_free_ns(),
+            free_ns,
+            ideal_free_ns,
             io: &mut network.io,
             shared: &mut network.shared,
             spare: &mut network.spare,
