@@ -229,6 +229,33 @@ impl DescribedRun {
             Some(fleet) => fleet.into_request()?,
             None => None,
         };
+        let request = RunRequest {
+            report,
+            samples,
+            fleet,
+            draws_seed: options.draws_seed(&plan),
+            plan,
+            tool,
+            version: false,
+            command_line: None,
+            shown_file: None,
+            note,
+        };
+        request.check()?;
+        Ok(Some(request))
+    }
+}
+
+impl RunRequest {
+    /// Rejects options of the report and of a fleet that do not go together.
+    fn check(&self) -> Result<(), Refusal> {
+        let Self {
+            plan,
+            report,
+            samples,
+            fleet,
+            ..
+        } = self;
         if fleet.is_some() && samples.is_some() {
             return Err(Refusal(
                 "--samples: a fleet does not send its samples; the result has their summary"
@@ -245,21 +272,10 @@ impl DescribedRun {
                     .to_owned(),
             ));
         }
-        if let Some(path) = &samples {
+        if let Some(path) = samples {
             report.check_other_file("--samples", path)?;
         }
-        Ok(Some(RunRequest {
-            report,
-            samples,
-            fleet,
-            draws_seed: options.draws_seed(&plan),
-            plan,
-            tool,
-            version: false,
-            command_line: None,
-            shown_file: None,
-            note,
-        }))
+        Ok(())
     }
 }
 
