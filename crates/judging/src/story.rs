@@ -39,6 +39,9 @@ const STALLED_WITHIN: f64 = 0.1;
 /// Shorter stalls are visible in percentiles only, seconds.
 const STALL_MIN_S: f64 = 0.15;
 
+/// A load generator that waits for a CPU still runs for at least this share of the time.
+const RUNS_MIN: f64 = 0.05;
+
 /// Streams are silent for this many times the usual time until the first event of a response, and
 /// this many times the usual time between events, without a stall.
 const SILENT_FIRST: f64 = 2.0;
@@ -282,7 +285,7 @@ impl Expected {
             } else {
                 0.0
             },
-            stall_min_s: STALL_MIN_S,
+            stall_min_s: by_generator_s(result),
         }
     }
 
@@ -313,9 +316,28 @@ impl Expected {
             },
             stall_min_s: first_s
                 .max(usual_s(&events.gap) * SILENT_GAPS)
-                .max(STALL_MIN_S),
+                .max(by_generator_s(result)),
         }
     }
+}
+
+/// A shorter time without arrivals may be the load generator's, seconds. While its threads wait for
+/// a CPU, they read nothing, also where each wait is too short for a standstill: in a stall, they
+/// run for [`STALL_MIN_S`] at least. A slow script may be called for all requests that can be in
+/// flight, one after another, before the next response is read.
+fn by_generator_s(result: &RunResult) -> f64 {
+    let workers = &result.generator.workers;
+    let elapsed_ns: f64 = workers.iter().map(|it| it.elapsed_ns as f64).sum();
+    let waits_ns = workers.iter().filter_map(|it| it.usage.run_queue_wait_ns);
+    let waited_ns: f64 = waits_ns.map(|it| it as f64).sum();
+    let runs = 1.0 - waited_ns / elapsed_ns.max(1.0);
+    let recording = &result.recording;
+    let script_s = recording.attribution.script_ns as f64 / 1e9;
+    let load = &result.plan.load;
+    let in_flight = f64::from(load.connections) * f64::from(load.in_flight_per_connection());
+    let in_flight_per_thread = in_flight / f64::from(load.threads.max(1));
+    let in_a_row_s = script_s / recording.counters.sent.max(1) as f64 * in_flight_per_thread;
+    (STALL_MIN_S / runs.max(RUNS_MIN)).max(in_a_row_s)
 }
 
 fn usual_s(times: &Histogram) -> f64 {

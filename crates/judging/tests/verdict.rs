@@ -1040,6 +1040,39 @@ fn a_stall_of_the_server_has_its_moment_and_a_pause_of_the_load_generator_is_non
     assert_eq!(stalls(&result), [""; 0]);
 }
 
+/// A thread that waits for a CPU and a slow script leave times without responses that are no
+/// standstills.
+#[test]
+fn a_time_without_responses_that_the_load_generator_may_have_caused_is_no_stall() {
+    let says_stall = |length_ms: u64, change: fn(&mut RunResult)| {
+        let mut result = quiet();
+        for step in 0..100 {
+            let is_silent = (30..30 + length_ms / 100).contains(&step);
+            let answered = if is_silent { 0 } else { 200 };
+            result.recording.series.add(step * 100, answered, 0, 0);
+        }
+        change(&mut result);
+        let warnings = warnings(&result);
+        warnings
+            .iter()
+            .any(|it| matches!(it, Warning::ServerStalled { .. }))
+    };
+    let waits: fn(&mut RunResult) = |result| {
+        for worker in &mut result.generator.workers {
+            worker.usage.run_queue_wait_ns = Some(worker.elapsed_ns / 10 * 9);
+        }
+    };
+    let script: fn(&mut RunResult) = |result| {
+        (result.plan.load.threads, result.plan.load.connections) = (1, 1_000);
+        result.recording.counters.sent = 5_000;
+        result.recording.attribution.script_ns = 5_000 * 14 * MS / 10;
+    };
+    for change in [waits, script] {
+        assert!(!says_stall(1_300, change) && says_stall(3_000, change));
+        assert!(says_stall(1_300, |_| {}));
+    }
+}
+
 #[test]
 fn without_figures_of_every_thread_the_verdict_is_unknown_unless_there_is_a_symptom() {
     let cases: [Change; 3] = [
