@@ -96,7 +96,7 @@ impl Console {
     }
 }
 
-/// Stdout or stderr.
+/// Stdout or stderr of a command, which its threads share, and whether it is a terminal.
 #[derive(Clone)]
 pub(crate) struct OutputStream {
     writer: Arc<Mutex<dyn Write + Send>>,

@@ -370,8 +370,8 @@ pub(crate) fn take_error(fd: RawFd) -> i32 {
 
 /// Reads what has arrived. 0 is the end of the stream.
 ///
-/// This and other calls that are made for each request do not go through the C library, whose
-/// functions are points at which a thread can be cancelled: that takes 40 instructions more.
+/// This and the other calls that are made for each request are plain system calls. The C library's
+/// functions for them are cancellation points, which take 40 instructions more.
 pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<usize, i32> {
     let (from, from_bytes) = (
         ptr::null_mut::<libc::sockaddr>(),

@@ -12,7 +12,7 @@ pub enum LookupError {
     /// The name of the service is unknown.
     #[error("Servname not supported for ai_socktype")]
     UnknownService,
-    /// The resolver's reason.
+    /// What the resolver said, without host and service.
     #[error("{}", plain(.0))]
     System(#[from] std::io::Error),
     /// A rule of `--resolve` or `--connect-to` cannot be read.

@@ -457,18 +457,16 @@ fn near(row: &Row, quiet: &Observed, disturbed: &Observed, percent: f64) -> Near
     };
     let least_ms = quiet.without_own_ms(in_quiet(lower));
     let most_ms = quiet.latency_ms(in_quiet(upper));
-    if row.is_paced {
-        return Near {
-            least_ms,
-            most_ms,
-            quiet_ms: most_ms,
-        };
-    }
-    Near {
-        least_ms: least_ms.min(disturbed.sojourn_ms(lower)),
-        most_ms: most_ms.max(disturbed.sojourn_ms(upper)),
+    let mut near = Near {
+        least_ms,
+        most_ms,
         quiet_ms: most_ms,
+    };
+    if !row.is_paced {
+        near.least_ms = least_ms.min(disturbed.sojourn_ms(lower));
+        near.most_ms = most_ms.max(disturbed.sojourn_ms(upper));
     }
+    near
 }
 
 /// The share of the requests of one run that is above the same point as the share `above` of

@@ -48,7 +48,7 @@ impl Settable for ReportValues {
     }
 }
 
-/// Why an experiment cannot have an option.
+/// Reasons why an experiment cannot set an option of the report.
 const SAVED_BY_SWEEP: &str = "a sweep saves every run itself";
 pub(super) const OF_SWEEP: &str = "it is an option of wrkbench sweep";
 

@@ -14,7 +14,7 @@ pub use table::OPTIONS;
 
 /// What the options of a table set: a plan, or something else that a command line describes.
 pub trait Settable: Clone + 'static {
-    /// The table.
+    /// All options that set this, in the order in which they are set.
     fn option_table() -> &'static [OptionSpec<Self>];
 
     /// Something that values are tried with, to see whether they have the right form.
@@ -38,7 +38,8 @@ impl Settable for RunPlan {
     }
 }
 
-/// An option of a run: how a command line sets it, and how it is shown.
+/// An option of a run: how a command line sets it, and how it is shown. It sets a `T`: a plan, or
+/// another part of what a command line describes, like the report.
 #[derive(Debug)]
 pub struct OptionSpec<T: 'static = RunPlan> {
     /// Its long name without dashes; empty if there is no such option.
@@ -69,9 +70,9 @@ pub struct OptionSpec<T: 'static = RunPlan> {
     pub requires: Option<&'static str>,
     /// Its value has a password: the shortest abbreviation of its long name.
     pub secret_from: Option<&'static str>,
-    /// Where an experiment sets it instead, if not as an option of the load.
+    /// Why the load of an experiment cannot set it, and where it is set instead, if anywhere.
     pub elsewhere: Option<&'static str>,
-    /// How it changes a plan; `None` for arguments that are no options.
+    /// How it changes what it sets; `None` for arguments that are no options.
     pub setter: Option<Setter<T>>,
     form: Form,
     /// How it is shown, if not as the value of another option.
