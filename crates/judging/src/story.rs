@@ -7,6 +7,8 @@ use std::time::Duration;
 use results::{EventRecording, Histogram, Interval, RunResult};
 use stats::{TimeSpan, covered};
 
+use crate::verdict::server_unsent;
+
 #[cfg(test)]
 mod tests;
 
@@ -270,16 +272,17 @@ impl Expected {
 
     /// The first responses arrive a usual response time after the connections are there. In a
     /// closed loop, the requests that were sent together then are answered together, again and
-    /// again.
+    /// again. So are those of a rate that is too high for its connections.
     fn responses(result: &RunResult) -> Self {
         let usual_s = usual_s(&result.recording.service_time);
         let phases = &result.recording.phases;
         let opening_ns = [&phases.connect, &phases.proxy, &phases.tls].map(Histogram::max_ns);
         let opening_s = opening_ns.into_iter().flatten().sum::<u64>() as f64 / 1e9;
         let step_s = result.recording.series.interval_ms() as f64 / 1e3;
+        let waits_for_responses = !result.plan.pacing.is_open() || server_unsent(result).is_some();
         Self {
             what: Arrived::Responses,
-            comes_in_bursts: !result.plan.pacing.is_open() && usual_s > step_s,
+            comes_in_bursts: waits_for_responses && usual_s > step_s,
             from_s: if result.window.warmup_ns == 0 {
                 opening_s + usual_s
             } else {

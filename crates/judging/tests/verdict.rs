@@ -1073,6 +1073,31 @@ fn a_time_without_responses_that_the_load_generator_may_have_caused_is_no_stall(
     }
 }
 
+/// A response takes 1.5 s, and the connections are too few for the rate.
+#[test]
+fn responses_that_come_together_because_connections_ran_out_leave_no_stalls_between_them() {
+    let says_stall = |unsent: u64| {
+        let mut result = quiet();
+        result.plan.pacing = Pacing::Constant {
+            rate_per_sec: 400.0,
+            arrivals: Arrivals::Even,
+            seed: 0,
+        };
+        let recording = &mut result.recording;
+        (recording.counters.due, recording.counters.unsent) = (4_000, unsent);
+        recording.service_time = Histogram::new();
+        for step in (15..100).step_by(15) {
+            recording.series.add(step * 100, 200, 0, 0);
+            recording.service_time.record(1_500 * MS);
+        }
+        let warnings = warnings(&result);
+        let is_stall = |it: &Warning| matches!(it, Warning::ServerStalled { .. });
+        warnings.iter().any(is_stall)
+    };
+    assert!(!says_stall(2_800));
+    assert!(says_stall(0));
+}
+
 #[test]
 fn without_figures_of_every_thread_the_verdict_is_unknown_unless_there_is_a_symptom() {
     let cases: [Change; 3] = [
