@@ -25,13 +25,24 @@ const PAUSES_MAX: usize = 256;
 pub(super) struct Silence {
     /// The pauses, from and to, after which the server has not responded yet, in order.
     pauses_ns: Vec<(u64, u64)>,
-    /// When the last response arrived.
+    /// When the last response arrived. 0 before the first one.
     last_arrival_ns: u64,
+    /// The longest time between two responses.
+    longest_ns: u64,
 }
 
 impl Silence {
     pub(super) fn last_arrival_ns(&self) -> u64 {
         self.last_arrival_ns
+    }
+
+    #[inline]
+    fn note_arrival(&mut self, at_ns: u64) {
+        if self.last_arrival_ns > 0 {
+            let silent_ns = at_ns.saturating_sub(self.last_arrival_ns);
+            self.longest_ns = self.longest_ns.max(silent_ns);
+        }
+        self.last_arrival_ns = self.last_arrival_ns.max(at_ns);
     }
 
     fn note_pause(&mut self, pause_ns: (u64, u64)) {
@@ -78,7 +89,7 @@ impl Accounting {
         exchange: &mut Exchange,
         arrived_ns: u64,
     ) {
-        self.silence.last_arrival_ns = self.silence.last_arrival_ns.max(arrived_ns);
+        self.silence.note_arrival(arrived_ns);
         if let Some((_, first_ns)) = self.silence.pauses_ns.first()
             && exchange.sent_ns >= *first_ns
         {
@@ -133,6 +144,11 @@ impl Accounting {
             self.silence.take_back_in_flight(pool);
         }
         self.silence.pauses_ns.clear();
+    }
+
+    /// Whether there was a time in which all requests waited for the server.
+    pub(super) fn has_been_silent(&self) -> bool {
+        self.was_silent(self.silence.longest_ns)
     }
 
     fn was_silent(&self, waited_ns: u64) -> bool {

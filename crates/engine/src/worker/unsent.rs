@@ -4,7 +4,7 @@
 //! A pause of the load generator can fill all connections, so that at a rate near the server's
 //! limit requests are still waiting at the end, long after the pause. Each connection carries how
 //! much earlier it would have been free ([`results::Attribution`]). From there on, the rest of the
-//! schedule is played through with the usual service time, until the server stopped if it did.
+//! schedule is played through with the service times of the run, until the server stopped if it did.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,11 +22,21 @@ use protocol::Session;
 /// has stopped, whenever it was sent.
 const UNUSUAL_PERCENT: f64 = 99.0;
 
-/// When connections would be free, and how long requests usually take.
+/// As many quantiles of the service time as stand for its distribution, and how many of them lie
+/// between those of two requests that follow each other, so that any few requests have short and
+/// long times. The two numbers have no common factor.
+const QUANTILES: usize = 200;
+const QUANTILES_BETWEEN: usize = 123;
+
+/// When connections would be free, and how long requests take.
 #[derive(Debug)]
 struct Ideal {
     free_ns: BinaryHeap<Reverse<u64>>,
-    service_ns: u64,
+    /// Quantiles of the service time. One for all would leave out slow requests: with 3 % of them
+    /// and most of the schedule unsent, no percentile would have any.
+    services_ns: Vec<u64>,
+    /// Requests that were sent.
+    sent: usize,
     /// The server has responded to nothing since then. `u64::MAX` if it did.
     stopped_ns: u64,
     ended_ns: u64,
@@ -47,7 +57,10 @@ impl Ideal {
         if sent_ns >= self.ended_ns {
             return None;
         }
-        let answered_ns = sent_ns.saturating_add(self.service_ns);
+        let at = self.sent * QUANTILES_BETWEEN % self.services_ns.len().max(1);
+        let service_ns = self.services_ns.get(at).copied().unwrap_or(0);
+        let answered_ns = sent_ns.saturating_add(service_ns);
+        self.sent += 1;
         self.free_ns.pop();
         if answered_ns > self.stopped_ns {
             // It would have waited as well.
@@ -56,6 +69,14 @@ impl Ideal {
         self.free_ns.push(Reverse(answered_ns));
         Some(answered_ns)
     }
+}
+
+/// Quantiles of the service time of the requests so far, in ascending order.
+fn quantiles_ns(recorder: &Recorder) -> Vec<u64> {
+    let percent = |number: usize| 100.0 * (number as f64 + 0.5) / QUANTILES as f64;
+    let percents: Vec<f64> = (0..QUANTILES).map(percent).collect();
+    let times = recorder.corrected_service_time();
+    times.values_at_percentiles(&percents)
 }
 
 /// The usual and an unusually long service time of the requests so far.
@@ -141,7 +162,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .chain(unopened)
                 .map(Reverse)
                 .collect(),
-            service_ns: times.usual_ns,
+            // In a stall, all connections wait at once, and only then.
+            services_ns: if self.accounting.has_been_silent() {
+                vec![times.usual_ns]
+            } else {
+                quantiles_ns(recorder)
+            },
+            sent: 0,
             stopped_ns,
             ended_ns,
         })
@@ -230,7 +257,8 @@ mod tests {
     fn the_rest_of_the_schedule_is_sent_as_connections_become_free() {
         let mut ideal = Ideal {
             free_ns: [Reverse(50), Reverse(70)].into(),
-            service_ns: 30,
+            services_ns: vec![30],
+            sent: 0,
             stopped_ns: u64::MAX,
             ended_ns: 100,
         };
@@ -241,10 +269,31 @@ mod tests {
     }
 
     #[test]
+    fn as_many_of_the_rest_are_slow_as_of_the_others() {
+        let mut services_ns = vec![10; QUANTILES];
+        services_ns[QUANTILES - 6..].fill(1_000);
+        let mut ideal = Ideal {
+            free_ns: [Reverse(0); QUANTILES].into(),
+            services_ns,
+            sent: 0,
+            stopped_ns: u64::MAX,
+            ended_ns: 100,
+        };
+        let answered_ns: Vec<_> = (0..QUANTILES).map(|_| ideal.send(0)).collect();
+        let slow = |answered_ns: &[Option<u64>]| {
+            answered_ns.iter().filter(|it| **it == Some(1_000)).count()
+        };
+        assert_eq!(slow(&answered_ns), 6);
+        // They do not come one after another.
+        assert!(answered_ns.windows(2).all(|two| slow(two) < 2));
+    }
+
+    #[test]
     fn nothing_is_answered_after_the_server_has_stopped() {
         let mut ideal = Ideal {
             free_ns: [Reverse(10), Reverse(20)].into(),
-            service_ns: 30,
+            services_ns: vec![30],
+            sent: 0,
             stopped_ns: 65,
             ended_ns: 100,
         };
