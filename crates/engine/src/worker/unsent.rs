@@ -4,7 +4,8 @@
 //! A pause of the load generator can fill all connections, so that at a rate near the server's
 //! limit requests are still waiting at the end, long after the pause. Each connection carries how
 //! much earlier it would have been free ([`results::Attribution`]). From there on, the rest of the
-//! schedule is played through with the service times of the run, until the server stopped if it did.
+//! schedule is played through with the service times of the run, until the server stopped if it
+//! did.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
