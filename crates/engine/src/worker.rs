@@ -329,6 +329,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .begin_turn(now_ns, &mut self.accounting.usage);
         if let Some(gap_ns) = gap_ns {
             self.note_standstill(gap_ns);
+            self.accounting.expect_answers(&self.network.pool);
         }
         if self.phase == Phase::Drain {
             return self.drain_turn(now_ns, state);

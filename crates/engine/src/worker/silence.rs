@@ -80,6 +80,19 @@ impl Accounting {
         }
     }
 
+    /// The worker did not run, and finds now what arrived then: of each connection the first answer
+    /// to the requests in flight, which are spread over the time that a request usually takes.
+    #[cold]
+    pub(super) fn expect_answers<S>(&mut self, pool: &ConnectionPool<S>) {
+        let recorder = self.recorder.as_ref();
+        let times = recorder.map(|recorder| recorder.corrected_service_time());
+        if let Some(times) = times.filter(|times| times.count() > 0) {
+            let in_flight_each = pool.outstanding.checked_div(pool.established).unwrap_or(0);
+            let usual_ns = times.value_at_percentile(USUAL_PERCENT);
+            self.watch.expect_within(usual_ns / in_flight_each.max(1));
+        }
+    }
+
     /// The response to this request arrived at `arrived_ns`. If it is the first one to what was
     /// sent after a pause, it tells whether the server was silent.
     #[inline]

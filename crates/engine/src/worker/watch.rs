@@ -12,7 +12,8 @@
 //!   After a slow turn, the kernel is asked whether the thread slept
 //!   ([`crate::UsageProbe::sleeps`]).
 //! - A wait that ends after its deadline should have ended there. The rest of it, the worker did
-//!   not run: it was stopped, for example.
+//!   not run: it was stopped, for example. Nothing was sent meanwhile, so what is found next has
+//!   arrived within the time that requests usually take.
 //! - Completions come in the order in which the bytes arrived. So what comes between two
 //!   completions with a stamp has arrived between their times, and what comes after the last one
 //!   is taken to have arrived as quickly, one after another, as what came before.
@@ -70,6 +71,8 @@ pub(super) struct Watch {
     keeps: bool,
     /// Since when the worker did not run before this turn.
     paused_ns: Option<u64>,
+    /// What arrived in that pause did so within this time of its start, as far as known.
+    arrived_within_ns: u64,
     cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
     script_ns: u64,
@@ -257,6 +260,7 @@ impl Watch {
             kept: false,
             keeps: false,
             paused_ns: None,
+            arrived_within_ns: u64::MAX,
             cpu_wait: CpuWait {
                 is_asked: has_gaps,
                 ..CpuWait::default()
@@ -305,9 +309,15 @@ impl Watch {
         }
         let gap = self.stood_still(from_ns, now_ns);
         self.paused_ns = gap.map(|(from_ns, _)| from_ns);
+        self.arrived_within_ns = u64::MAX;
         // What the kernel has now may have arrived in the pause.
         self.keeps &= gap.is_none();
         gap
+    }
+
+    /// Each connection had an answer within this time after the pause before this turn began.
+    pub(super) fn expect_within(&mut self, arrived_within_ns: u64) {
+        self.arrived_within_ns = arrived_within_ns;
     }
 
     /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
@@ -459,11 +469,20 @@ impl Watch {
                     && at_ns.saturating_sub(self.looked_ns) >= Attribution::MIN_NS,
                 ..look
             }
-        } else if let Some(paused_ns) = self.paused_ns.take().filter(|_| self.keeps) {
-            // The kernel keeps more of what arrived in the pause, so this is what came first.
+        } else if let Some(paused_ns) = self.paused_ns.take() {
             from_ns = from_ns.min(self.now_ns);
             self.since_ns = self.looked_ns.min(paused_ns);
-            Look::from_first(new, self.since_ns, at_ns)
+            if self.keeps {
+                // The kernel keeps more of what arrived in the pause, so this is what came first.
+                Look::from_first(new, self.since_ns, at_ns)
+            } else {
+                // Nothing was sent in the pause, so what came in it may have come soon.
+                let last_ns = self.since_ns.saturating_add(self.arrived_within_ns);
+                Look {
+                    latest_ns: self.now_ns,
+                    ..Look::spread(new, self.since_ns, last_ns.min(self.now_ns))
+                }
+            }
         } else {
             // It was there already.
             from_ns = from_ns.min(self.now_ns);
@@ -854,6 +873,22 @@ mod tests {
         // What is there at once may have arrived in that time.
         let (late_ns, gap) = worker.finds(1, 100 * MS + US);
         assert_eq!((late_ns, gap), (45 * MS + US, None));
+    }
+
+    #[test]
+    fn what_arrives_in_a_pause_has_arrived_as_soon_as_the_server_usually_responds() {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        worker.0.begin_turn(110 * MS, &mut Waited(Some(0)));
+        worker.0.expect_within(20 * MS);
+        worker.0.begin_wait(120 * MS, false, &mut Waited(None));
+        assert_eq!(worker.finds(2, 110 * MS), (95 * MS, None));
+        assert_eq!(worker.takes(110 * MS), (85 * MS, None));
+        // It is known of the pause before this turn only.
+        worker.0.leave(0);
+        worker.turn(110 * MS, 120 * MS);
+        worker.turn(220 * MS, 230 * MS);
+        assert_eq!(worker.finds(1, 220 * MS), (50 * MS, None));
     }
 
     #[test]
