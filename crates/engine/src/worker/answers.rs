@@ -81,6 +81,8 @@ impl Accounting {
         key: u32,
         at_ns: u64,
     ) {
+        let arrived_ns = at_ns.saturating_sub(self.read_late.first_ns);
+        self.silence.note_bytes(arrived_ns);
         let Some(delay_ns) = network.io.receive_delay_ns() else {
             return;
         };

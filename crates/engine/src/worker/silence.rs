@@ -25,9 +25,11 @@ const PAUSES_MAX: usize = 256;
 pub(super) struct Silence {
     /// The pauses, from and to, after which the server has not responded yet, in order.
     pauses_ns: Vec<(u64, u64)>,
-    /// When the last response arrived. 0 before the first one.
+    /// When the last response arrived.
     last_arrival_ns: u64,
-    /// The longest time between two responses.
+    /// When bytes last arrived. 0 before the first ones.
+    heard_ns: u64,
+    /// The longest time in which no bytes arrived.
     longest_ns: u64,
 }
 
@@ -36,13 +38,15 @@ impl Silence {
         self.last_arrival_ns
     }
 
+    /// Bytes have arrived. This is called for each read and not for each response, of which there
+    /// are many more with pipelining.
     #[inline]
-    fn note_arrival(&mut self, at_ns: u64) {
-        if self.last_arrival_ns > 0 {
-            let silent_ns = at_ns.saturating_sub(self.last_arrival_ns);
-            self.longest_ns = self.longest_ns.max(silent_ns);
+    pub(super) fn note_bytes(&mut self, at_ns: u64) {
+        let silent_ns = at_ns.saturating_sub(self.heard_ns);
+        if silent_ns > self.longest_ns && self.heard_ns > 0 {
+            self.longest_ns = silent_ns;
         }
-        self.last_arrival_ns = self.last_arrival_ns.max(at_ns);
+        self.heard_ns = at_ns;
     }
 
     fn note_pause(&mut self, pause_ns: (u64, u64)) {
@@ -102,7 +106,7 @@ impl Accounting {
         exchange: &mut Exchange,
         arrived_ns: u64,
     ) {
-        self.silence.note_arrival(arrived_ns);
+        self.silence.last_arrival_ns = self.silence.last_arrival_ns.max(arrived_ns);
         if let Some((_, first_ns)) = self.silence.pauses_ns.first()
             && exchange.sent_ns >= *first_ns
         {
