@@ -84,8 +84,9 @@ impl Accounting {
         }
     }
 
-    /// The worker did not run, and finds now what arrived then: of each connection the first answer
-    /// to the requests in flight, which are spread over the time that a request usually takes.
+    /// Tells the watch how soon responses arrived in the pause before this turn. The requests that
+    /// were in flight are answered within the usual service time. The watch is interested in the
+    /// first response on each connection, which comes earlier the more requests the connection has.
     #[cold]
     pub(super) fn expect_answers<S>(&mut self, pool: &ConnectionPool<S>) {
         let recorder = self.recorder.as_ref();
@@ -163,7 +164,7 @@ impl Accounting {
         self.silence.pauses_ns.clear();
     }
 
-    /// Whether there was a time in which all requests waited for the server.
+    /// Whether the server once sent nothing for much longer than a request usually takes.
     pub(super) fn has_been_silent(&self) -> bool {
         self.was_silent(self.silence.longest_ns)
     }

@@ -23,11 +23,11 @@ use protocol::Session;
 /// has stopped, whenever it was sent.
 const UNUSUAL_PERCENT: f64 = 99.0;
 
-/// As many quantiles of the service time as stand for its distribution, and how many of them lie
-/// between those of two requests that follow each other, so that any few requests have short and
-/// long times. The two numbers have no common factor.
+/// The number of quantiles that stand for the distribution of the service time.
 const QUANTILES: usize = 200;
-const QUANTILES_BETWEEN: usize = 123;
+/// Each request takes the quantile this many after that of the request before, so that short and
+/// long times alternate. It has no common factor with [`QUANTILES`], so all of them are used.
+const QUANTILE_STEP: usize = 123;
 
 /// When connections would be free, and how long requests take.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Ideal {
         if sent_ns >= self.ended_ns {
             return None;
         }
-        let at = self.sent * QUANTILES_BETWEEN % self.services_ns.len().max(1);
+        let at = self.sent * QUANTILE_STEP % self.services_ns.len().max(1);
         let service_ns = self.services_ns.get(at).copied().unwrap_or(0);
         let answered_ns = sent_ns.saturating_add(service_ns);
         self.sent += 1;
@@ -163,7 +163,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .chain(unopened)
                 .map(Reverse)
                 .collect(),
-            // In a stall, all connections wait at once, and only then.
+            // The slow requests of a stall are those that were in flight then. It does not recur.
             services_ns: if self.accounting.has_been_silent() {
                 vec![times.usual_ns]
             } else {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_of_the_rest_are_slow_as_of_the_others() {
+    fn unsent_requests_are_slow_as_often_as_the_others() {
         let mut services_ns = vec![10; QUANTILES];
         services_ns[QUANTILES - 6..].fill(1_000);
         let mut ideal = Ideal {

@@ -71,7 +71,8 @@ pub(super) struct Watch {
     keeps: bool,
     /// Since when the worker did not run before this turn.
     paused_ns: Option<u64>,
-    /// What arrived in that pause did so within this time of its start, as far as known.
+    /// The first bytes on each connection in that pause arrived within this time of its start.
+    /// `u64::MAX` if that is not known.
     arrived_within_ns: u64,
     cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
@@ -315,7 +316,8 @@ impl Watch {
         gap
     }
 
-    /// Each connection had an answer within this time after the pause before this turn began.
+    /// Sets within which time of its start the pause before this turn had the first response on
+    /// each connection.
     pub(super) fn expect_within(&mut self, arrived_within_ns: u64) {
         self.arrived_within_ns = arrived_within_ns;
     }
