@@ -319,6 +319,12 @@ pub trait EventLoop {
         false
     }
 
+    /// How many receives the next wait repeats, because the loop had no buffer for what arrived.
+    /// What they bring has waited in the kernel since then or before.
+    fn repeated_receives(&self) -> usize {
+        0
+    }
+
     /// Makes waits poll instead of sleep until this time; a time in the past ends that. Useful for
     /// a response that is about to come, because a wake-up takes longer than that. Only with
     /// [`LoopOptions::spin_ns`]. A loop may ignore it.

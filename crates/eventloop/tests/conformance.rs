@@ -135,6 +135,7 @@ on_every_kernel_backend![
     a_timestamp_is_when_the_kernel_received_the_bytes,
     timestamps_stay_enabled_between_connections,
     a_listener_takes_many_connections,
+    what_had_arrived_and_is_not_found_by_a_wait_is_announced,
     an_accepted_connection_that_was_closed_at_once_is_reported,
     each_of_two_listeners_reports_its_own_key,
     a_burst_is_received_in_fewer_calls_than_datagrams,

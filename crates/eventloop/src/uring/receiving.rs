@@ -79,6 +79,7 @@ impl Uring {
             }
         }
         self.to_arm.clear();
+        self.repeated_receives = 0;
     }
 
     /// Starts a receive that ends when bytes have arrived, to hand them out or to discard them.
@@ -175,6 +176,7 @@ impl Uring {
                         if error == libc::ENOBUFS
                             || (error == libc::ECANCELED && armed == Armed::Cancelled) =>
                     {
+                        self.repeated_receives += usize::from(error == libc::ENOBUFS);
                         self.to_arm.push(full);
                         return None;
                     }

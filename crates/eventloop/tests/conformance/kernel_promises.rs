@@ -514,6 +514,46 @@ pub(crate) fn a_listener_takes_many_connections<K: Kernel>() {
     }
 }
 
+pub(crate) fn what_had_arrived_and_is_not_found_by_a_wait_is_announced<K: Kernel>() {
+    // More than the loop has receive buffers, and more than the kernel reports in one call.
+    const SOCKETS: usize = 150;
+    let options = LoopOptions {
+        sockets: 1,
+        ..LoopOptions::default()
+    };
+    let Some(io) = K::open(&options) else {
+        return;
+    };
+    let mut client = Client::new(io, K::TIMESTAMPS);
+    let folder = Folder::new();
+    let path = folder.join("socket");
+    let listener = UnixListener::bind(&path).expect("a unix listener");
+    let address = Address::Unix(path);
+    let mut far = Vec::new();
+    let tokens: Vec<_> = (0..SOCKETS as u32)
+        .map(|key| {
+            let token = client.connected(key, &address);
+            far.push(listener.accept().expect("it is connected").0);
+            token
+        })
+        .collect();
+    for stream in &mut far {
+        stream.write_all(b"early").expect("there is room");
+    }
+    let is_heard = |client: &Client<K::Loop>, token| client.received(token) == b"early";
+    // Nothing is taken, so the buffers run out.
+    for _ in 0..20 {
+        let now_ns = client.io.now_ns();
+        client.io.wait(Some(now_ns)).expect("the loop works");
+    }
+    client.turn_at_once();
+    while !tokens.iter().all(|token| is_heard(&client, *token)) {
+        assert!(client.io.has_more(), "the next wait might sleep");
+        client.turn_at_once();
+    }
+    assert_eq!(client.io.repeated_receives(), 0);
+}
+
 pub(crate) fn an_accepted_connection_that_was_closed_at_once_is_reported<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
