@@ -329,7 +329,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .begin_turn(now_ns, &mut self.accounting.usage);
         if let Some(gap_ns) = gap_ns {
             self.note_standstill(gap_ns);
-            self.accounting.expect_answers(&self.network.pool);
         }
         if self.phase == Phase::Drain {
             return self.drain_turn(now_ns, state);
@@ -434,7 +433,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.submit_if_old(now_ns, Attribution::MIN_NS);
             }
             let Some(completion) = self.network.io.next() else {
-                self.accounting.watch.leave(0);
+                let repeated = self.network.io.repeated_receives();
+                self.accounting.watch.leave(0, repeated);
                 return Ok(taken > 0);
             };
             taken += 1;
@@ -471,7 +471,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 found_max = per_turn_after_stretch;
             }
         }
-        self.accounting.watch.leave(self.network.io.found());
+        let repeated = self.network.io.repeated_receives();
+        self.accounting
+            .watch
+            .leave(self.network.io.found(), repeated);
         Ok(true)
     }
 
@@ -492,6 +495,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[cold]
     fn note_standstill(&mut self, gap_ns: (u64, u64)) {
         self.accounting.note_standstill(gap_ns);
+        self.accounting.expect_answers(&self.network.pool);
         let length_ns = gap_ns.1.saturating_sub(gap_ns.0);
         self.network.opening.note_standstill(length_ns);
     }

@@ -34,7 +34,7 @@ const SLOW_TURN_NS: u64 = 1_000_000;
 const CPU_WAIT_AGE_MAX_NS: u64 = 1_000_000;
 
 /// After so many waits that found a part of what there was, and no timestamp, it is not known any
-/// more when that was.
+/// more when that was, unless the responses to requests from before a pause are still to come.
 const PARTS_MAX: u32 = 8;
 
 /// Looks of which completions are left. More than these are joined, so that nothing is allocated.
@@ -69,11 +69,15 @@ pub(super) struct Watch {
     kept: bool,
     /// The kernel keeps a part of what there is now.
     keeps: bool,
+    /// How many receives are repeated by the current wait. What they bring was there before.
+    repeated: usize,
     /// Since when the worker did not run before this turn.
     paused_ns: Option<u64>,
     /// The first bytes on each connection in that pause arrived within this time of its start.
     /// `u64::MAX` if that is not known.
     arrived_within_ns: u64,
+    /// How many of the responses that may have arrived in the last pause were not found yet.
+    paused_left: usize,
     cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
     script_ns: u64,
@@ -172,6 +176,14 @@ impl Look {
         }
     }
 
+    /// The rest of what there was is found at `at_ns`. It belongs to the same straight line, so a
+    /// timestamp on what was found before tells of it, too.
+    fn extend(&mut self, count: usize, at_ns: u64) {
+        self.count += count;
+        self.latest_ns = at_ns;
+        self.parts += 1;
+    }
+
     #[inline]
     fn untaken(&self) -> usize {
         self.count.saturating_sub(self.taken)
@@ -260,8 +272,10 @@ impl Watch {
             later: VecDeque::with_capacity(LOOKS_MAX),
             kept: false,
             keeps: false,
+            repeated: 0,
             paused_ns: None,
             arrived_within_ns: u64::MAX,
+            paused_left: 0,
             cpu_wait: CpuWait {
                 is_asked: has_gaps,
                 ..CpuWait::default()
@@ -316,10 +330,11 @@ impl Watch {
         gap
     }
 
-    /// Sets within which time of its start the pause before this turn had the first response on
-    /// each connection.
-    pub(super) fn expect_within(&mut self, arrived_within_ns: u64) {
+    /// Tells of the pause that was noticed last: `in_flight` requests were sent before it, and the
+    /// first response on each connection arrived within `arrived_within_ns` of its start.
+    pub(super) fn note_pause(&mut self, in_flight: usize, arrived_within_ns: u64) {
         self.arrived_within_ns = arrived_within_ns;
+        self.paused_left = in_flight.saturating_sub(self.untaken());
     }
 
     /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
@@ -343,7 +358,8 @@ impl Watch {
     /// the kernel may keep more.
     #[inline]
     pub(super) fn end_wait(&mut self, found: usize, keeps: bool) {
-        self.kept = self.keeps && self.newest().parts < PARTS_MAX;
+        let is_known = self.paused_left > 0 || self.newest().parts < PARTS_MAX;
+        self.kept = self.keeps && is_known;
         self.keeps = keeps;
         self.found = found;
     }
@@ -353,7 +369,15 @@ impl Watch {
     pub(super) fn found_more(&mut self, found: usize, keeps: bool) {
         let new = found.saturating_sub(self.untaken());
         self.keeps = keeps;
+        self.note_paused(new);
         self.later.back_mut().unwrap_or(&mut self.current).count += new;
+    }
+
+    /// So many more of the responses were found that may have arrived in the last pause.
+    #[inline]
+    fn note_paused(&mut self, new: usize) {
+        let left = self.paused_left.saturating_sub(new);
+        self.paused_left = if self.keeps { left } else { 0 };
     }
 
     /// Whether this wait has found the rest of what the one before had found.
@@ -362,9 +386,11 @@ impl Watch {
         self.kept
     }
 
-    /// This many of the completions that were found are not taken in this turn.
+    /// This many of the completions that were found are not taken in this turn, and so many
+    /// receives are repeated by the next wait.
     #[inline]
-    pub(super) fn leave(&mut self, left: usize) {
+    pub(super) fn leave(&mut self, left: usize, repeated: usize) {
+        self.repeated = repeated;
         // Some of what was counted was no completion.
         let mut surplus = self.untaken().saturating_sub(left);
         while surplus > 0 {
@@ -448,14 +474,24 @@ impl Watch {
         self.waits = false;
         let left = self.untaken();
         // There is one at least: the completion that was taken.
-        let new = self.found.saturating_sub(left).max(usize::from(left == 0));
+        let found = self.found.saturating_sub(left).max(usize::from(left == 0));
+        let is_rest = self.kept && self.is_pending;
+        let rest = if is_rest {
+            found
+        } else {
+            found.min(self.repeated)
+        };
+        let new = found - rest;
+        if rest > 0 {
+            self.add_rest(rest, at_ns);
+        }
         let waited_ns = at_ns.saturating_sub(self.now_ns);
         let mut from_ns = at_ns;
         let may_sleep = !self.is_pending && self.until_ns > self.now_ns;
         let slept = may_sleep && waited_ns >= SLEPT_MIN_NS && self.has_slept(thread);
-        let look = if self.kept && self.is_pending {
+        let look = if is_rest {
             from_ns = from_ns.min(self.now_ns);
-            self.newest().rest(new, at_ns)
+            Look::default()
         } else if slept {
             let mut woken_ns = at_ns;
             if waited_ns >= Attribution::MIN_NS {
@@ -495,10 +531,22 @@ impl Watch {
             }
         };
         self.looked_ns = at_ns;
+        self.note_paused(found);
         if new > 0 {
             self.add_look(look);
         }
         from_ns
+    }
+
+    /// The rest of what the newest look has found is found at `at_ns`.
+    fn add_rest(&mut self, rest: usize, at_ns: u64) {
+        let newest = self.later.back_mut().unwrap_or(&mut self.current);
+        if newest.is_late {
+            newest.extend(rest, at_ns);
+        } else {
+            let look = newest.rest(rest, at_ns);
+            self.add_look(look);
+        }
     }
 
     /// Whether the thread has slept in this wait, as far as known.
@@ -672,7 +720,7 @@ mod tests {
             let (late_ns, gap) = worker.0.completed(460 * MS, &mut Waited(Some(0)));
             assert_eq!((late_ns, gap), (450 * MS, None));
             assert_eq!(worker.rest_late_ns(19, 460 * MS), [450 * MS; 19]);
-            worker.0.leave(0);
+            worker.0.leave(0, 0);
             assert_eq!(worker.0.begin_turn(460 * MS, &mut Waited(Some(0))), None);
         }
         // One of them has a timestamp.
@@ -683,13 +731,75 @@ mod tests {
         assert!(worker.rest_late_ns(19, 460 * MS)[18] <= 350 * MS);
     }
 
+    /// A worker that was stopped for 500 ms, with so many requests in flight.
+    fn after_a_pause(in_flight: usize) -> Worker {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        worker.0.begin_turn(510 * MS, &mut Waited(Some(0)));
+        worker.0.note_pause(in_flight, 125 * MS);
+        worker
+    }
+
+    impl Worker {
+        /// A wait finds completions at 510 ms, so that this many can be taken.
+        fn finds_at_once(&mut self, found: usize, keeps: bool) {
+            self.0.begin_wait(520 * MS, true, &mut Waited(None));
+            self.0.end_wait(found, keeps);
+        }
+
+        /// This many are taken, and the others are left. Returns how late they are.
+        fn takes_of(&mut self, count: usize, found: usize, repeated: usize) -> Vec<u64> {
+            let late_ns = self.rest_late_ns(count, 510 * MS);
+            self.0.leave(found - count, repeated);
+            self.0.begin_turn(510 * MS, &mut Waited(Some(0)));
+            late_ns
+        }
+    }
+
+    #[test]
+    fn all_responses_to_requests_from_before_a_pause_may_have_arrived_in_the_pause() {
+        for (in_flight, late_parts) in [(500, 13), (100, 9)] {
+            let mut worker = after_a_pause(in_flight);
+            let are_late = (0..15).map(|_| {
+                worker.finds_at_once(40, true);
+                worker.takes_of(40, 40, 0) == [500 * MS; 40]
+            });
+            assert_eq!(are_late.take_while(|it| *it).count(), late_parts);
+        }
+    }
+
+    #[test]
+    fn a_timestamp_tells_of_what_later_waits_have_added() {
+        let mut worker = after_a_pause(500);
+        worker.finds_at_once(40, true);
+        worker.takes_of(16, 40, 0);
+        worker.finds_at_once(64, true);
+        // One has arrived each 250 us. The 25th has a timestamp.
+        worker.rest_late_ns(9, 510 * MS);
+        worker.0.note_arrival(16 * MS);
+        assert_eq!(worker.takes_of(7, 55, 0)[6], 492_250 * US);
+        worker.finds_at_once(88, true);
+        assert_eq!(worker.takes_of(80, 88, 0)[79], 472_250 * US);
+    }
+
+    #[test]
+    fn what_a_repeated_receive_brings_has_arrived_before() {
+        let mut worker = after_a_pause(20);
+        worker.finds_at_once(20, false);
+        // Four of them found no buffer, and are repeated.
+        assert_eq!(worker.takes_of(16, 16, 4)[15], 403_125 * US);
+        worker.finds_at_once(6, false);
+        let late_us: Vec<_> = worker.takes_of(6, 6, 0).iter().map(|it| it / US).collect();
+        assert_eq!(late_us, [396_875, 390_625, 384_375, 378_125, 0, 0]);
+    }
+
     #[test]
     fn what_wakes_a_worker_that_waits_for_a_cpu_has_arrived_before_that_wait() {
         let mut worker = Worker::new();
         worker.turn(0, 10 * MS);
         let (late_ns, gap) = worker.finds_after(1, 8 * MS, 6 * MS);
         assert_eq!((late_ns, gap), (6 * MS, None));
-        worker.0.leave(0);
+        worker.0.leave(0, 0);
         // It had waited for 6 ms before, and does not now.
         worker.turn(8 * MS + 10 * US, 18 * MS);
         assert_eq!(worker.finds_after(1, 10 * MS, 6 * MS), (0, None));
@@ -721,7 +831,7 @@ mod tests {
             watch.begin_wait(10 * MS, false, &mut thread);
             watch.end_wait(1, false);
             watch.completed(MS, &mut thread);
-            watch.leave(0);
+            watch.leave(0, 0);
             // The turn took 4 ms, and the wait 600 us.
             watch.begin_turn(5 * MS, &mut thread);
             watch.begin_wait(15 * MS, false, &mut thread);
@@ -739,7 +849,7 @@ mod tests {
         watch.begin_wait(10 * MS, false, &mut Waited(None));
         watch.end_wait(1, false);
         assert_eq!(watch.completed(50 * US, &mut Waited(Some(0))).0, 0);
-        watch.leave(0);
+        watch.leave(0, 0);
         // Another program ran for 6 ms while a completion was handled.
         watch.begin_turn(6 * MS, &mut Waited(Some(6 * MS)));
         watch.begin_wait(16 * MS, false, &mut Waited(None));
@@ -788,7 +898,7 @@ mod tests {
         let mut worker = Worker::new();
         worker.turn(0, 10 * MS);
         worker.finds(1, MS);
-        worker.0.leave(0);
+        worker.0.leave(0, 0);
         // The completion took 4 ms to handle, so the wait does not sleep.
         worker.turn(5 * MS, 15 * MS);
         let (late_ns, gap) = worker.finds(4, 5 * MS + US);
@@ -804,7 +914,7 @@ mod tests {
         // Three arrived 6 ms ago, and one of them is handled, which takes 1 ms.
         assert_eq!(worker.finds_after(3, 8 * MS, 6 * MS).0, 6 * MS);
         worker.0.note_arrival(2 * MS);
-        worker.0.leave(2);
+        worker.0.leave(2, 0);
         worker.turn(9 * MS, 9 * MS);
         // One more has arrived since.
         let (late_ns, _) = worker.finds_after(3, 9 * MS, 6 * MS);
@@ -820,7 +930,7 @@ mod tests {
         // Each is handled for 2 ms, and another one arrives then.
         for turn in 0..4 {
             let now_ns = (3 + 2 * turn) * MS;
-            worker.0.leave(1);
+            worker.0.leave(1, 0);
             worker.turn(now_ns, now_ns + 10 * MS);
             late_ns.push(worker.finds(2, now_ns).0);
         }
@@ -843,7 +953,7 @@ mod tests {
                     watch.note_arrival(3 * MS);
                 }
             }
-            watch.leave(0);
+            watch.leave(0, 0);
             watch.begin_turn(12 * MS, &mut Waited(Some(10 * MS)));
             watch.begin_wait(20 * MS, part < 2, &mut Waited(None));
         }
@@ -862,7 +972,7 @@ mod tests {
             watch.begin_wait(now_ns + 10 * MS, false, &mut Waited(None));
             watch.end_wait(5, false);
             watch.completed(now_ns + MS, &mut Waited(None));
-            watch.leave(2);
+            watch.leave(2, 0);
         }
         assert!(watch.untaken() <= 2 && watch.later.len() <= LOOKS_MAX);
     }
@@ -882,12 +992,12 @@ mod tests {
         let mut worker = Worker::new();
         worker.turn(0, 10 * MS);
         worker.0.begin_turn(110 * MS, &mut Waited(Some(0)));
-        worker.0.expect_within(20 * MS);
+        worker.0.note_pause(2, 20 * MS);
         worker.0.begin_wait(120 * MS, false, &mut Waited(None));
         assert_eq!(worker.finds(2, 110 * MS), (95 * MS, None));
         assert_eq!(worker.takes(110 * MS), (85 * MS, None));
         // It is known of the pause before this turn only.
-        worker.0.leave(0);
+        worker.0.leave(0, 0);
         worker.turn(110 * MS, 120 * MS);
         worker.turn(220 * MS, 230 * MS);
         assert_eq!(worker.finds(1, 220 * MS), (50 * MS, None));
@@ -899,7 +1009,7 @@ mod tests {
         worker.turn(0, 10 * MS);
         worker.finds(2, MS);
         assert_eq!(worker.takes(51 * MS), (50 * MS, Some((MS, 51 * MS))));
-        worker.0.leave(0);
+        worker.0.leave(0, 0);
         worker.turn(51 * MS, 61 * MS);
         worker.finds(3, 52 * MS);
         let time = |took_ms, idle_ms| ScriptTime {
