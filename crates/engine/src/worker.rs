@@ -329,6 +329,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .begin_turn(now_ns, &mut self.accounting.usage);
         if let Some(gap_ns) = gap_ns {
             self.note_standstill(gap_ns);
+            self.accounting.expect_answers(&self.network.pool);
         }
         if self.phase == Phase::Drain {
             return self.drain_turn(now_ns, state);
@@ -495,7 +496,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[cold]
     fn note_standstill(&mut self, gap_ns: (u64, u64)) {
         self.accounting.note_standstill(gap_ns);
-        self.accounting.expect_answers(&self.network.pool);
+        let in_flight = self.network.pool.outstanding as usize;
+        self.accounting.watch.note_pause(in_flight);
         let length_ns = gap_ns.1.saturating_sub(gap_ns.0);
         self.network.opening.note_standstill(length_ns);
     }

@@ -91,13 +91,11 @@ impl Accounting {
     pub(super) fn expect_answers<S>(&mut self, pool: &ConnectionPool<S>) {
         let recorder = self.recorder.as_ref();
         let times = recorder.map(|recorder| recorder.corrected_service_time());
-        let times = times.filter(|times| times.count() > 0);
-        let in_flight_each = pool.outstanding.checked_div(pool.established).unwrap_or(0);
-        let arrived_within_ns = times.map_or(u64::MAX, |times| {
-            times.value_at_percentile(USUAL_PERCENT) / in_flight_each.max(1)
-        });
-        self.watch
-            .note_pause(pool.outstanding as usize, arrived_within_ns);
+        if let Some(times) = times.filter(|times| times.count() > 0) {
+            let in_flight_each = pool.outstanding.checked_div(pool.established).unwrap_or(0);
+            let usual_ns = times.value_at_percentile(USUAL_PERCENT);
+            self.watch.expect_within(usual_ns / in_flight_each.max(1));
+        }
     }
 
     /// The response to this request arrived at `arrived_ns`. If it is the first one to what was

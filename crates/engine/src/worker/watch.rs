@@ -330,11 +330,15 @@ impl Watch {
         gap
     }
 
-    /// Tells of the pause that was noticed last: `in_flight` requests were sent before it, and the
-    /// first response on each connection arrived within `arrived_within_ns` of its start.
-    pub(super) fn note_pause(&mut self, in_flight: usize, arrived_within_ns: u64) {
-        self.arrived_within_ns = arrived_within_ns;
+    /// Tells how many requests were in flight in the pause that was noticed last.
+    pub(super) fn note_pause(&mut self, in_flight: usize) {
         self.paused_left = in_flight.saturating_sub(self.untaken());
+    }
+
+    /// Sets within which time of its start the pause before this turn had the first response on
+    /// each connection.
+    pub(super) fn expect_within(&mut self, arrived_within_ns: u64) {
+        self.arrived_within_ns = arrived_within_ns;
     }
 
     /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
@@ -736,7 +740,8 @@ mod tests {
         let mut worker = Worker::new();
         worker.turn(0, 10 * MS);
         worker.0.begin_turn(510 * MS, &mut Waited(Some(0)));
-        worker.0.note_pause(in_flight, 125 * MS);
+        worker.0.note_pause(in_flight);
+        worker.0.expect_within(125 * MS);
         worker
     }
 
@@ -992,7 +997,7 @@ mod tests {
         let mut worker = Worker::new();
         worker.turn(0, 10 * MS);
         worker.0.begin_turn(110 * MS, &mut Waited(Some(0)));
-        worker.0.note_pause(2, 20 * MS);
+        worker.0.expect_within(20 * MS);
         worker.0.begin_wait(120 * MS, false, &mut Waited(None));
         assert_eq!(worker.finds(2, 110 * MS), (95 * MS, None));
         assert_eq!(worker.takes(110 * MS), (85 * MS, None));
