@@ -101,6 +101,16 @@ impl ServerLog {
         }
     }
 
+    /// The `count` requests that were answered first. A client that is slow at the end of a run does
+    /// not read the other responses.
+    pub(crate) fn answered_first(mut self, count: usize) -> Self {
+        self.served.retain(|one| one.departure_ns.is_some());
+        self.served.sort_by_key(|one| one.departure_ns);
+        self.served.truncate(count);
+        self.served.sort_by_key(|one| one.arrival_ns);
+        self
+    }
+
     /// Service times at a server that serves one request at a time, in milliseconds: from the
     /// arrival, or from the previous departure if that is later. Only requests that were answered
     /// in the last `duration_s` seconds.
@@ -272,6 +282,14 @@ mod tests {
             count: 0,
         };
         assert_eq!(tokens, [None, Some(none), None]);
+    }
+
+    #[test]
+    fn requests_are_chosen_by_when_they_were_answered() {
+        let lines = ["0,1000000,9000000", "1,2000000,", "2,3000000,7000000"];
+        let log = log(&lines.map(|line| format!("{line},200,20,,,,\n")).concat());
+        assert_eq!(log.clone().answered_first(1).sojourns_ms(), [4.0]);
+        assert_eq!(log.answered_first(3).sojourns_ms(), [8.0, 4.0]);
     }
 
     #[test]

@@ -419,7 +419,8 @@ fn measure(
         };
         lab.ours_disturbed(&options, &origin.url("/"), DURATION_S, &disturbance)
     })?;
-    let mut sojourns_ms = log.sojourns_ms();
+    let answered = run.report.recording().counters.answered;
+    let mut sojourns_ms = log.answered_first(answered as usize).sojourns_ms();
     sojourns_ms.sort_by(f64::total_cmp);
     Ok(Some(Observed { run, sojourns_ms }))
 }
