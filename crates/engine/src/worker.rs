@@ -496,8 +496,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[cold]
     fn note_standstill(&mut self, gap_ns: (u64, u64)) {
         self.accounting.note_standstill(gap_ns);
-        let in_flight = self.network.pool.outstanding as usize;
-        self.accounting.watch.note_pause(in_flight);
+        let in_flight = self.network.pool.outstanding;
+        let connections = in_flight.min(self.network.pool.established);
+        self.accounting
+            .watch
+            .note_pause(in_flight as usize, connections as usize);
         let length_ns = gap_ns.1.saturating_sub(gap_ns.0);
         self.network.opening.note_standstill(length_ns);
     }

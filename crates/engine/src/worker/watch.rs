@@ -76,7 +76,9 @@ pub(super) struct Watch {
     /// The first bytes on each connection in that pause arrived within this time of its start.
     /// `u64::MAX` if that is not known.
     arrived_within_ns: u64,
-    /// How many of the responses that may have arrived in the last pause were not found yet.
+    /// How many connections had requests in flight in the last pause.
+    awaited: usize,
+    /// How many of the responses that may have arrived in that pause were not found yet.
     paused_left: usize,
     cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
@@ -275,6 +277,7 @@ impl Watch {
             repeated: 0,
             paused_ns: None,
             arrived_within_ns: u64::MAX,
+            awaited: 0,
             paused_left: 0,
             cpu_wait: CpuWait {
                 is_asked: has_gaps,
@@ -330,9 +333,11 @@ impl Watch {
         gap
     }
 
-    /// Tells how many requests were in flight in the pause that was noticed last.
-    pub(super) fn note_pause(&mut self, in_flight: usize) {
+    /// Tells how many requests were in flight in the pause that was noticed last, and on how many
+    /// connections.
+    pub(super) fn note_pause(&mut self, in_flight: usize, connections: usize) {
         self.paused_left = in_flight.saturating_sub(self.untaken());
+        self.awaited = connections;
     }
 
     /// Sets within which time of its start the pause before this turn had the first response on
@@ -374,7 +379,14 @@ impl Watch {
         let new = found.saturating_sub(self.untaken());
         self.keeps = keeps;
         self.note_paused(new);
-        self.later.back_mut().unwrap_or(&mut self.current).count += new;
+        let newest = self.later.back_mut().unwrap_or(&mut self.current);
+        newest.count += new;
+        let look = *newest;
+        if !keeps && look.known.0 == 0 && look.step_ns == 0 {
+            let pause_ns = look.latest_ns.saturating_sub(look.known.1);
+            let step_ns = self.busy_ns(pause_ns, look.count) / look.count.max(1) as u64;
+            self.later.back_mut().unwrap_or(&mut self.current).step_ns = step_ns;
+        }
     }
 
     /// So many more of the responses were found that may have arrived in the last pause.
@@ -518,11 +530,9 @@ impl Watch {
                 // The kernel keeps more of what arrived in the pause, so this is what came first.
                 Look::from_first(new, self.since_ns, at_ns)
             } else {
-                // Nothing was sent in the pause, so what came in it may have come soon.
-                let last_ns = self.since_ns.saturating_add(self.arrived_within_ns);
                 Look {
                     latest_ns: self.now_ns,
-                    ..Look::spread(new, self.since_ns, last_ns.min(self.now_ns))
+                    ..Look::spread(new, self.since_ns, self.last_in_pause_ns(new))
                 }
             }
         } else {
@@ -551,6 +561,21 @@ impl Watch {
             let look = newest.rest(rest, at_ns);
             self.add_look(look);
         }
+    }
+
+    /// When the last one of `heard` connections had its first response in the pause before this turn.
+    fn last_in_pause_ns(&self, heard: usize) -> u64 {
+        let pause_ns = self.now_ns.saturating_sub(self.since_ns);
+        // Nothing was sent in the pause, so what came in it may have come soon.
+        let soon_ns = self.arrived_within_ns.min(pause_ns);
+        self.since_ns + soon_ns + self.busy_ns(pause_ns - soon_ns, heard)
+    }
+
+    /// For how long of a pause the server was still busy, if it has responded on `heard`
+    /// connections: the more of them it has not responded on, the longer.
+    fn busy_ns(&self, pause_ns: u64, heard: usize) -> u64 {
+        let unheard = self.awaited.saturating_sub(heard) as u64;
+        pause_ns / self.awaited.max(1) as u64 * unheard
     }
 
     /// Whether the thread has slept in this wait, as far as known.
@@ -740,7 +765,7 @@ mod tests {
         let mut worker = Worker::new();
         worker.turn(0, 10 * MS);
         worker.0.begin_turn(510 * MS, &mut Waited(Some(0)));
-        worker.0.note_pause(in_flight);
+        worker.0.note_pause(in_flight, 0);
         worker.0.expect_within(125 * MS);
         worker
     }
@@ -1006,6 +1031,29 @@ mod tests {
         worker.turn(110 * MS, 120 * MS);
         worker.turn(220 * MS, 230 * MS);
         assert_eq!(worker.finds(1, 220 * MS), (50 * MS, None));
+    }
+
+    #[test]
+    fn a_server_that_has_not_responded_on_all_connections_was_busy_in_the_pause() {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        worker.0.begin_turn(110 * MS, &mut Waited(Some(0)));
+        worker.0.note_pause(50, 8);
+        worker.0.expect_within(20 * MS);
+        worker.0.begin_wait(120 * MS, false, &mut Waited(None));
+        // Two of eight connections: in 20 ms and three quarters of the rest of 100 ms.
+        assert_eq!(worker.finds(2, 110 * MS), (80 * MS, None));
+        assert_eq!(worker.takes(110 * MS), (40 * MS, None));
+        // The same in a wait: three of eight in five eighths of 80 ms.
+        let mut worker = Worker::new();
+        worker.turn(0, 20 * MS);
+        assert_eq!(
+            worker.finds(1, 100 * MS),
+            (80 * MS, Some((20 * MS, 100 * MS)))
+        );
+        worker.0.note_pause(50, 8);
+        worker.0.found_more(2, false);
+        assert_eq!(worker.rest_late_ns(2, 100 * MS), [63_333_334, 46_666_668]);
     }
 
     #[test]
