@@ -101,8 +101,8 @@ impl ServerLog {
         }
     }
 
-    /// The `count` requests that were answered first. A client that is slow at the end of a run does
-    /// not read the other responses.
+    /// The `count` requests that were answered first. A client that is slow at the end of a run
+    /// does not read the other responses.
     pub(crate) fn answered_first(mut self, count: usize) -> Self {
         self.served.retain(|one| one.departure_ns.is_some());
         self.served.sort_by_key(|one| one.departure_ns);

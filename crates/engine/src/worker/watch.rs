@@ -563,7 +563,8 @@ impl Watch {
         }
     }
 
-    /// When the last one of `heard` connections had its first response in the pause before this turn.
+    /// When the last one of `heard` connections had its first response in the pause before this
+    /// turn.
     fn last_in_pause_ns(&self, heard: usize) -> u64 {
         let pause_ns = self.now_ns.saturating_sub(self.since_ns);
         // Nothing was sent in the pause, so what came in it may have come soon.
