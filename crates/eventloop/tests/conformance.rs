@@ -140,6 +140,7 @@ on_every_kernel_backend![
     each_of_two_listeners_reports_its_own_key,
     a_burst_is_received_in_fewer_calls_than_datagrams,
     more_datagrams_than_receive_buffers_arrive,
+    datagrams_behind_others_are_sent_before_completions_are_taken,
     datagrams_are_sent_and_received_over_ipv6,
     the_source_address_of_datagrams_is_used,
     datagrams_without_room_in_the_socket_are_counted,

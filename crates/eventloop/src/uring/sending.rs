@@ -24,7 +24,8 @@ impl Uring {
         self.backlog.extend(self.ring.completion());
         let new = self.backlog.split_off(first);
         for entry in new {
-            if op_of(entry.user_data()) != Some(Op::Send) {
+            let op = op_of(entry.user_data());
+            if !matches!(op, Some(Op::Send | Op::SendDatagrams)) {
                 self.backlog.push_back(entry);
                 continue;
             }

@@ -539,6 +539,23 @@ pub(crate) mod kernel {
         }
     }
 
+    pub(crate) fn datagrams_behind_others_are_sent_before_completions_are_taken<K: Kernel>() {
+        let Some((mut client, peer)) = start::<K>(Answer::Nothing) else {
+            return;
+        };
+        let token = connected(&mut client, &peer);
+        for sent in 1..=5 {
+            client.send_datagrams(token, *b"next", 0);
+            client.io.submit();
+            let give_up_ns = client.io.now_ns() + WAIT_LIMIT_NS;
+            while peer.received().len() < sent {
+                assert!(client.io.now_ns() < give_up_ns, "{sent} never arrived");
+                std::thread::yield_now();
+            }
+        }
+        client.closed(token, CloseMode::Graceful);
+    }
+
     pub(crate) fn datagrams_are_sent_and_received_over_ipv6<K: Kernel>() {
         let Some((mut client, _)) = start::<K>(Answer::Nothing) else {
             return;
