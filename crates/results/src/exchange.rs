@@ -106,6 +106,16 @@ pub struct ReceivedResponse {
     pub bytes: u64,
 }
 
+impl ReceivedResponse {
+    /// The first value of a header. Names are compared without regard to case.
+    #[must_use]
+    pub fn header(&self, wanted: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
 /// How long each step took, nanoseconds. A step that was not reached is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ExchangePhases {
@@ -178,8 +188,6 @@ impl Exchange {
     pub fn redirect_location(&self) -> Option<&str> {
         let response = self.response.as_ref()?;
         let is_redirect = matches!(response.status, 301..=303 | 307 | 308);
-        let mut headers = response.headers.iter().filter(|_| is_redirect);
-        let location = headers.find(|(name, _)| name.eq_ignore_ascii_case("location"));
-        location.map(|(_, value)| value.as_str())
+        is_redirect.then(|| response.header("location")).flatten()
     }
 }

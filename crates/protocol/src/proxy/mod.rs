@@ -16,6 +16,7 @@ pub use opening::Opening;
 pub use socks::{Destination, Login, Socks};
 
 use crate::request::RequestText;
+use crate::tls::TlsClient;
 use crate::{Event, ExchangeId, Requests, Session, SessionError};
 
 /// How requests get through a proxy.
@@ -34,6 +35,15 @@ pub enum Tunnel {
     Connect(Connect),
     /// A SOCKS5 proxy, asked by its own protocol.
     Socks(Socks),
+}
+
+/// How connections get through a proxy.
+#[derive(Clone)]
+pub struct ProxyClient {
+    /// What the proxy is asked for.
+    pub route: Arc<Route>,
+    /// TLS settings for the proxy, if it is an https proxy.
+    pub tls: Option<TlsClient>,
 }
 
 /// What all sessions of a worker share.

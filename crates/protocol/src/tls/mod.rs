@@ -20,6 +20,17 @@ use crate::proxy::ProxyFault;
 use crate::request::RequestText;
 use crate::{Event, ExchangeId, Handshake, Requests, Session, SessionError};
 
+/// What TLS connections need.
+#[derive(Clone)]
+pub struct TlsClient {
+    /// Shared by all connections, including its store of session tickets.
+    pub config: Arc<ClientConfig>,
+    /// The server's name, for SNI and verification.
+    pub name: ServerName<'static>,
+    /// The names of the other hosts of a run.
+    pub more_names: Vec<ServerName<'static>>,
+}
+
 /// The protocol inside TLS, as servers choose it in the handshake (ALPN, RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AlpnProtocol {
