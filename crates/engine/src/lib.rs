@@ -35,11 +35,10 @@ pub use snapshots::Observer;
 pub use worker::{WorkerResult, WorkerSettings};
 
 use plan::FleetSchedule;
-use protocol::proxy::Route;
-use protocol::tls::{ClientConfig, ServerName};
+use protocol::proxy::ProxyClient;
+use protocol::tls::TlsClient;
 use results::{ErrorKind, Recording, ThreadUsage, WorkerLags, WorkerUsage};
 use source::RequestSource;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Inputs that are not part of the plan: what had to be looked up, loaded or created first.
@@ -84,26 +83,6 @@ pub trait UsageProbe: Send {
     fn sleeps(&mut self) -> Option<u64> {
         None
     }
-}
-
-/// What TLS connections need.
-#[derive(Clone)]
-pub struct TlsClient {
-    /// Shared by all workers, including its store of session tickets.
-    pub config: Arc<ClientConfig>,
-    /// The server's name, for SNI and verification.
-    pub name: ServerName<'static>,
-    /// The names of the other hosts of the run.
-    pub more_names: Vec<ServerName<'static>>,
-}
-
-/// How connections get through a proxy.
-#[derive(Clone)]
-pub struct ProxyClient {
-    /// What the proxy is asked for.
-    pub route: Arc<Route>,
-    /// TLS settings for the proxy, if it is an https proxy.
-    pub tls: Option<TlsClient>,
 }
 
 /// The outcome of a run.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::Observer;
 use experiment::ExperimentOutcome;
 use plan::RunPlan;
 use results::snapshot::Snapshot;
 use results::{Experiment, RunResult};
-use runner::Observer;
 
 /// What an output is told, besides the snapshots of a run.
 #[derive(Debug, Clone, Copy)]

@@ -8,9 +8,9 @@ mod writer;
 
 use std::time::Duration;
 
+use engine::{Observer, monotonic_ns};
 use results::TrialOutcome;
 use results::snapshot::Snapshot;
-use runner::{Observer, monotonic_ns};
 
 use crate::figures::{Figures, RunFigures};
 use crate::{Event, Output};

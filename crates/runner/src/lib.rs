@@ -8,34 +8,29 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod blocking;
 mod environment;
+mod lookups;
 mod messages;
 mod once;
-mod post;
-mod proxy;
 mod request_file;
-mod resolve;
 mod run_profile;
 mod run_telemetry;
+mod source_addresses;
 mod sources;
-mod target_error;
-mod tls;
 mod usage_probes;
 
 pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
-pub use blocking::NoConnection;
+pub use client::{ClientError, LookupError, Permit, PermitCheck, TargetError};
 pub use engine::{Observer, SlowSpans, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
-pub use post::{PostClient, PostError, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
-pub use target_error::{LookupError, TargetError};
 
-use crate::resolve::{LookupCounts, Lookups, RunningLookups};
+use crate::lookups::{LookupCounts, Lookups, RunningLookups};
 use crate::run_profile::RunProfile;
 use crate::run_telemetry::RunTelemetry;
+use client::{negotiate, proxy_client, scheme_advice, tls_client};
 use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome, RunTimes};
 use judging::sentences::finding;
 use plan::secrets::{hide_in_url, hide_in_words};
@@ -47,11 +42,8 @@ use results::{
 };
 use script::Script;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io::Write;
-use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -93,40 +85,6 @@ impl Variables {
 
     fn get(&self, name: &str) -> Option<String> {
         self.0.and_then(|get| get(name))
-    }
-}
-
-/// Which hosts a run may send to. Everything by default.
-#[derive(Clone, Default)]
-pub struct Permit(Option<Arc<PermitCheck>>);
-
-/// Gets a host as it is written in a URL or a script, and its addresses. The error is the reason
-/// why it is not permitted, on one line.
-pub type PermitCheck = dyn Fn(&str, &[IpAddr]) -> Result<(), String> + Send + Sync;
-
-impl Permit {
-    /// Permits what this function permits. It is asked before the first connection.
-    #[must_use]
-    pub fn by(check: Arc<PermitCheck>) -> Self {
-        Self(Some(check))
-    }
-
-    fn check(&self, host: &str, addresses: &[IpAddr]) -> Result<(), LookupError> {
-        let check = self.0.as_ref();
-        check
-            .map_or(Ok(()), |check| check(host, addresses))
-            .map_err(LookupError::NotPermitted)
-    }
-}
-
-impl fmt::Debug for Permit {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let extent = if self.0.is_some() {
-            "some"
-        } else {
-            "everything"
-        };
-        write!(formatter, "Permit({extent})")
     }
 }
 
@@ -188,6 +146,25 @@ pub enum RunnerError {
     /// The engine could not start.
     #[error(transparent)]
     Engine(#[from] engine::EngineError),
+}
+
+impl From<ClientError> for RunnerError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Target(error) => Self::Target(error),
+            ClientError::File {
+                option,
+                path,
+                error,
+            } => Self::File {
+                option,
+                path,
+                error,
+            },
+            ClientError::Tls(problem) => Self::Tls(problem),
+            ClientError::Request(error) => Self::Script(error.to_string()),
+        }
+    }
 }
 
 /// Receivers of data during a run. None by default.
@@ -259,9 +236,9 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     let file_limit = engine::raise_open_file_limit();
     let mut tls = match plan.target.scheme {
         Scheme::Http => None,
-        Scheme::Https => Some(tls::client(&plan)?),
+        Scheme::Https => Some(tls_client(&plan)?),
     };
-    let proxy = proxy::client(&plan, &invocation.permit)?;
+    let proxy = proxy_client(&plan, &invocation.permit)?;
     let mut meters = Meters::prepare(&plan, invocation.fleet.as_ref())?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
     let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
@@ -271,12 +248,12 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     });
     let mut notes: Vec<String> = file_note.into_iter().collect();
     if let Some(client) = &mut tls {
-        client.more_names = tls::names(&sources.more_hosts)?;
+        client.more_names = client::names(&sources.more_hosts)?;
     }
     if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose())
         && let Some(first) = sources.addresses.first().and_then(|it| it.first())
     {
-        let chosen = tls::negotiate(&mut plan, client, proxy.as_ref(), first)?.name();
+        let chosen = negotiate(&mut plan, client, proxy.as_ref(), first)?.name();
         notes.push(format!("the server chose {chosen} in the TLS handshake"));
     }
     notes.extend(sources.notes);
@@ -621,16 +598,6 @@ fn judged(mut result: RunResult, gave_up: Option<bool>, stuck_workers: Vec<u32>)
     }
     judging::add_stuck_scripts(&mut result, stuck_workers);
     result
-}
-
-/// What to try if the two sides do not agree on TLS.
-fn scheme_advice(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::NotTls => ": use http://?",
-        ErrorKind::TlsClosed => ": if the port does not speak TLS, use http://",
-        ErrorKind::TlsOnPlain => ": use https://?",
-        _ => "",
-    }
 }
 
 /// The backend that was really used: with `auto`, a worker that cannot have a ring uses epoll.

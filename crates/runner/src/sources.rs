@@ -1,15 +1,14 @@
 //! What to send: a fixed request from the plan, or a script.
 
-use crate::resolve::{SystemNetwork, check_source};
+use crate::source_addresses::check_source;
 use crate::{ClockReading, Invocation, Permit, RunnerError, TargetError, messages, request_file};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use client::{SystemNetwork, basic_authorization, plain};
 use engine::source::{Fixed, FromFile, RequestSource};
 use plan::{Body, DnsUse, Load, MAX_CONNECTIONS, RunPlan, Target};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use requests::{Moment, RequestSet};
-use script::{Address, Script, ScriptError, Settings};
+use script::{Address, Network, Script, ScriptError, Settings};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -135,7 +134,7 @@ fn by_script(
         modules: invocation.modules.as_deref(),
         ..settings(path, plan, request)
     };
-    let mut script = Script::load(&settings, Arc::new(network)).map_err(failed)?;
+    let mut script = Script::load(&settings, Arc::new(OfScripts(network))).map_err(failed)?;
     let workers = script.start().map_err(failed)?;
     let address = script.addresses().first().cloned();
     let address = address.ok_or_else(|| TargetError::NoAddress(plan.target.host.clone()))?;
@@ -201,9 +200,23 @@ pub(crate) fn script_for_done(plan: &RunPlan) -> Result<Option<Script>, RunnerEr
         return Ok(None);
     };
     let request = RequestParts::of(plan)?;
-    let network = Arc::new(SystemNetwork::new(plan, Permit::default()));
+    let network = Arc::new(OfScripts(SystemNetwork::new(plan, Permit::default())));
     let script = Script::load_for_done(&settings(path, plan, &request), network);
     script.map(Some).map_err(failed)
+}
+
+/// The network as scripts see it.
+struct OfScripts(SystemNetwork);
+
+impl Network for OfScripts {
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+        let addresses = self.0.permitted_addresses(host, service);
+        addresses.map_err(|error| error.to_string())
+    }
+
+    fn connect(&self, address: &Address) -> Result<(), String> {
+        self.0.try_connect(address).map_err(|error| plain(&error))
+    }
 }
 
 fn settings<'a>(path: &'a Path, plan: &'a RunPlan, request: &'a RequestParts) -> Settings<'a> {
@@ -307,11 +320,10 @@ impl RequestParts {
                 .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
         };
         // As in curl, explicit headers have precedence over what the URL implies.
-        if let Some(credentials) = plan.target.credentials()
-            && !has(&headers, "Authorization")
+        if let Some(header) = basic_authorization(&plan.target)
+            && !has(&headers, &header.0)
         {
-            let value = format!("Basic {}", BASE64_STANDARD.encode(credentials));
-            headers.push(("Authorization".to_owned(), value));
+            headers.push(header);
         }
         if !plan.load.keepalive && !has(&headers, "Connection") {
             headers.push(("Connection".to_owned(), "close".to_owned()));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plan::readable::counted;
 use prost::Message as _;
-use runner::PostResponse;
+use results::exchange::ReceivedResponse;
 
 use super::messages::{ExportResponse, LogsRequest, MetricsRequest, Status};
 
@@ -87,7 +87,7 @@ impl Item {
 
 /// Sends a request, encoded, and returns its response. The first argument is whether it is one of
 /// metrics. The error is why there is no response, in one line.
-pub(super) type Post = dyn FnMut(bool, &[u8]) -> Result<PostResponse, String> + Send;
+pub(super) type Post = dyn FnMut(bool, &[u8]) -> Result<ReceivedResponse, String> + Send;
 
 /// How far things are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -437,12 +437,8 @@ impl<'s> Sender<'s> {
 }
 
 /// What a response means (OTLP 1.x, "OTLP/HTTP Response").
-fn outcome(response: &PostResponse, is_metrics: bool) -> Outcome {
-    let PostResponse {
-        status,
-        retry_after,
-        body,
-    } = response;
+fn outcome(response: &ReceivedResponse, is_metrics: bool) -> Outcome {
+    let ReceivedResponse { status, body, .. } = response;
     match (status, is_metrics) {
         (200..=299, _) => match ExportResponse::decode(&body[..]) {
             Err(_) => Outcome::Refused("its response is not one of OTLP".to_owned()),
@@ -456,7 +452,8 @@ fn outcome(response: &PostResponse, is_metrics: bool) -> Outcome {
         },
         (404, false) => Outcome::NoEvents,
         (429 | 502 | 503 | 504, _) => {
-            let seconds = retry_after.as_ref().and_then(|text| text.parse().ok());
+            let seconds = response.header("retry-after");
+            let seconds = seconds.and_then(|text| text.trim().parse().ok());
             Outcome::Later(seconds.map(Duration::from_secs), answer(*status, body))
         }
         _ => Outcome::Refused(answer(*status, body)),
@@ -488,11 +485,11 @@ mod tests {
     use super::super::messages::PartialSuccess;
     use super::*;
 
-    fn response(status: u16, body: &[u8]) -> PostResponse {
-        PostResponse {
+    fn response(status: u16, body: &[u8]) -> ReceivedResponse {
+        ReceivedResponse {
             status,
-            retry_after: None,
             body: body.to_vec(),
+            ..ReceivedResponse::default()
         }
     }
 
@@ -517,7 +514,7 @@ mod tests {
     struct Server {
         exporter: Exporter,
         requests: Receiver<bool>,
-        answers: SyncSender<Result<PostResponse, String>>,
+        answers: SyncSender<Result<ReceivedResponse, String>>,
     }
 
     impl Server {
@@ -541,7 +538,7 @@ mod tests {
             }
         }
 
-        fn answer(&self, answer: Result<PostResponse, &str>) {
+        fn answer(&self, answer: Result<ReceivedResponse, &str>) {
             let answer = answer.map_err(str::to_owned);
             self.answers.send(answer).expect("it waits for answers");
         }
@@ -732,15 +729,16 @@ mod tests {
         ] {
             assert_eq!(outcome(&response, true), expected);
         }
-        let later = PostResponse {
-            retry_after: Some("7".to_owned()),
+        let later = ReceivedResponse {
+            headers: vec![("Retry-After".to_owned(), "7".to_owned())],
             ..response(503, b"")
         };
         let expected = Outcome::Later(Some(Duration::from_secs(7)), "it answered 503".to_owned());
         assert_eq!(outcome(&later, true), expected);
         // A date is not read.
-        let dated = PostResponse {
-            retry_after: Some("Fri, 31 Dec 1999 23:59:59 GMT".to_owned()),
+        let date = "Fri, 31 Dec 1999 23:59:59 GMT";
+        let dated = ReceivedResponse {
+            headers: vec![("Retry-After".to_owned(), date.to_owned())],
             ..response(503, b"")
         };
         let expected = Outcome::Later(None, "it answered 503".to_owned());

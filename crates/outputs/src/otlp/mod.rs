@@ -11,11 +11,12 @@ mod settings;
 
 use std::io::{self, Write as _};
 
+use client::{Client, ClientError, Server};
+use engine::{Observer, TOO_MANY_THREADS};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use plan::RunPlan;
 use results::snapshot::{Snapshot, Stage};
-use runner::{Observer, PostClient, PostServer, RunnerError};
 
 use crate::attributes::Attributes;
 use crate::{ComparisonVerdict, Event, Output, RunEnd, RunStart};
@@ -25,6 +26,17 @@ use points::Context;
 use results::exported::{ExportedMetric, ExportedRun, exported};
 
 pub use settings::{Endpoint, Settings};
+
+/// Why nothing can be sent to a collector, one line.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The connections cannot be prepared.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The system cannot create the thread.
+    #[error("cannot start the thread that sends to the collector: {0} ({TOO_MANY_THREADS})")]
+    Thread(io::Error),
+}
 
 /// Sends metrics and events of runs to a collector.
 pub struct Otlp {
@@ -61,12 +73,9 @@ impl Otlp {
     /// # Errors
     /// If the name of a server cannot be resolved, a file of certificates not be read, or the
     /// thread not be created.
-    pub fn start(settings: Settings, clock: fn() -> u64) -> Result<Self, RunnerError> {
+    pub fn start(settings: Settings, clock: fn() -> u64) -> Result<Self, StartError> {
         let post = post(&settings)?;
-        let exporter = Exporter::start(post).map_err(|error| RunnerError::Thread {
-            task: "sends to the collector",
-            error,
-        })?;
+        let exporter = Exporter::start(post).map_err(StartError::Thread)?;
         Ok(Self::with(settings, clock, exporter))
     }
 
@@ -266,11 +275,11 @@ fn scope() -> Scope {
 }
 
 /// Prepares the clients of both paths.
-fn post(settings: &Settings) -> Result<Box<Post>, RunnerError> {
-    let path = |endpoint: &Endpoint| -> Result<_, RunnerError> {
-        let client = PostClient::prepare(&PostServer {
+fn post(settings: &Settings) -> Result<Box<Post>, ClientError> {
+    let path = |endpoint: &Endpoint| -> Result<_, ClientError> {
+        let client = Client::of_server(&Server {
             target: &endpoint.target,
-            limit: endpoint.timeout,
+            limit: (endpoint.timeout, "OTEL_EXPORTER_OTLP_TIMEOUT"),
             cacert: ("OTEL_EXPORTER_OTLP_CERTIFICATE", endpoint.cacert.as_deref()),
         })?;
         Ok((
@@ -287,14 +296,13 @@ fn post(settings: &Settings) -> Result<Box<Post>, RunnerError> {
         } else {
             &mut events
         };
-        let response = match gzip {
+        match gzip {
             true => {
                 let message = compressed(message).map_err(|error| error.to_string())?;
                 client.post(path, headers, &message)
             }
             false => client.post(path, headers, message),
-        };
-        response.map_err(|error| error.to_string())
+        }
     }))
 }
 
@@ -325,7 +333,7 @@ mod tests {
     use plan::Target;
     use prost::Message as _;
     use results::Counters;
-    use runner::PostResponse;
+    use results::exchange::ReceivedResponse;
 
     use super::messages::{Data, LogsRequest, Metric, MetricsRequest, Number};
     use super::*;
@@ -349,10 +357,9 @@ mod tests {
                 Sent::Events(LogsRequest::decode(message).expect("events"))
             };
             sender.send(sent).expect("the test goes on");
-            Ok(PostResponse {
+            Ok(ReceivedResponse {
                 status: 200,
-                retry_after: None,
-                body: Vec::new(),
+                ..ReceivedResponse::default()
             })
         };
         let variables = [("OTEL_RESOURCE_ATTRIBUTES", "team=a,service.name=mine")];

@@ -14,9 +14,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use engine::{Observer, monotonic_ns};
 use results::Verdict;
 use results::snapshot::Snapshot;
-use runner::{Observer, monotonic_ns};
 
 use crate::attributes::Attributes;
 use crate::{Event, Output};

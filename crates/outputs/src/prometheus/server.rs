@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use runner::monotonic_ns;
+use engine::monotonic_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::accept::{Format, preferred};
