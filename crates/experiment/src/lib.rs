@@ -45,8 +45,8 @@ pub use hooks::Failure;
 pub use host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath};
 pub use judgement::{Judgement, common_judge, common_threshold};
 pub use machine::{
-    GuardianCommand, HttpsStatus, Machine, MachineSettings, OnWait, Waiting, create_free_folder,
-    free_folder, misplaced,
+    GuardianCommand, Machine, MachineSettings, OnWait, Waiting, create_free_folder, free_folder,
+    misplaced,
 };
 pub use policy::{Fixed, Left, Limit, Policy, Searches, StoppingRule};
 pub use preflight::{Preflight, nominal_time, preflight};

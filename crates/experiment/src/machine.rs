@@ -3,7 +3,6 @@
 mod atomic_file;
 mod command;
 mod guardian_process;
-mod http_status;
 mod new_folder;
 mod ownership;
 
@@ -28,10 +27,6 @@ pub use ownership::misplaced;
 
 pub(crate) use guardian_process::{LinkEnd, end_group, listen};
 
-/// Requests an https URL once, within the time limit, and returns the status. This crate has no
-/// TLS.
-pub type HttpsStatus = Box<dyn FnMut(&str, Duration) -> io::Result<u16>>;
-
 /// A command that is being waited for.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting<'a> {
@@ -51,8 +46,6 @@ pub type GuardianCommand = Box<dyn Fn(&Path) -> Command>;
 
 /// What the caller provides.
 pub struct MachineSettings {
-    /// Requests https URLs, and URLs with credentials.
-    pub https_status: HttpsStatus,
     /// Wall-clock time, RFC 3339.
     pub wall_clock: fn() -> Option<String>,
     /// Without a guardian nothing can be changed.
@@ -346,13 +339,7 @@ impl Host for Machine {
     }
 
     fn http_status(&mut self, url: &str, limit: Duration) -> io::Result<u16> {
-        let target = plan::Target::parse(url)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
-        match (target.scheme, target.credentials()) {
-            (plan::Scheme::Http, None) => http_status::get(&target, limit),
-            // The engine makes the request as the load will: with TLS and credentials.
-            _ => (self.settings.https_status)(url, limit),
-        }
+        client::status(url, limit).map_err(io::Error::other)
     }
 
     fn working_folder(&self) -> Option<PathBuf> {

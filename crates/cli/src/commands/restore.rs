@@ -1,7 +1,7 @@
 //! `wrkbench restore`: restores what an interrupted sweep left changed.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -67,10 +67,9 @@ fn user_folder(state_home: Option<OsString>, home: Option<OsString>) -> Option<P
     Some(state.join("wrkbench/restore"))
 }
 
-/// A machine that only restores: it makes no requests and starts no guardian.
+/// A machine that only restores: it starts no guardian.
 pub(super) fn quiet_machine() -> Machine {
     Machine::new(MachineSettings {
-        https_status: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
         wall_clock: || None,
         guardian: None,
     })

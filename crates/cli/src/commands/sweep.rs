@@ -700,7 +700,6 @@ fn refuse(console: &Console, lines: impl Iterator<Item: Display>) -> ExitCode {
 /// This machine, with a guardian.
 pub(super) fn machine() -> Machine {
     Machine::new(MachineSettings {
-        https_status: Box::new(one_run::http_status),
         wall_clock: || Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         guardian: Some(Box::new(|journal| Companion::Guardian.command(journal))),
     })

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -159,7 +158,6 @@ fn counts(path: &Path) -> bool {
 
 fn machine() -> Machine {
     Machine::new(MachineSettings {
-        https_status: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
         wall_clock: || None,
         guardian: Some(Box::new(|journal| {
             let mut guardian = Command::new(env!("CARGO_BIN_EXE_wrkbench"));

@@ -1,10 +1,10 @@
 //! The real machine, in temporary folders and processes of the tests.
 
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
-use testkit::{Folder, Refusing};
+use testkit::{Folder, Refusing, TestServer};
 
 use super::*;
 use crate::host::replacement_name;
@@ -19,7 +19,6 @@ fn machine() -> Machine {
 
 fn machine_with(guardian: Option<GuardianCommand>) -> Machine {
     Machine::new(MachineSettings {
-        https_status: Box::new(|_, _| Ok(299)),
         wall_clock: || None,
         guardian,
     })
@@ -338,57 +337,19 @@ fn unwritable_paths_are_detected_without_writing() {
     }
 }
 
-/// Answers one connection with this response.
-fn answering(answer: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut request = Vec::new();
-        while !request.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            request.extend(byte);
-        }
-        let expected = format!("GET /ready?x=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n");
-        assert!(text(&request).starts_with(&expected), "{request:?}");
-        let _ = stream.write_all(answer);
-    });
-    format!("http://127.0.0.1:{port}/ready?x=1")
-}
-
 #[test]
 fn a_request_returns_the_status_or_the_reason() {
-    let mut ask = {
-        let mut machine = machine();
-        move |url: &str| {
-            machine
-                .http_status(url, LONG)
-                .map_err(|error| error.to_string())
-        }
-    };
-    assert_eq!(ask(&answering(b"HTTP/1.1 503 Not yet\r\n\r\n")), Ok(503));
-    assert_eq!(ask(&answering(b"HTTP/1.0 200\r\n")), Ok(200));
-    for answer in [
-        &b"SSH-2.0-OpenSSH\r\n"[..],
-        b"HTTP/1.1 abc\r\n",
-        b"HTTP/1.1 20\r\n",
-        b"\n",
-        b"",
-    ] {
-        assert!(ask(&answering(answer)).is_err(), "{answer:?}");
-    }
-    let nobody = Refusing::new();
-    assert!(ask(&format!("http://{}/", nobody.address())).is_err());
-    assert!(ask("ftp://127.0.0.1/").is_err());
-    assert_eq!(ask("https://127.0.0.1/"), Ok(299));
-    // Waiting for a silent server ends at the limit.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", silent.local_addr().unwrap());
-    let error = machine()
-        .http_status(&url, Duration::from_millis(50))
-        .unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    let server = TestServer::start(|stream| {
+        let mut request = BufReader::new(&stream).lines();
+        while !request.next().transpose()?.unwrap_or_default().is_empty() {}
+        (&stream).write_all(b"HTTP/1.1 503 Not yet\r\n\r\n")
+    });
+    let status = machine().http_status(&format!("http://{}/", server.address()), LONG);
+    assert_eq!(status.unwrap(), 503);
+    let refusing = Refusing::new();
+    let refused = machine().http_status(&format!("http://{}/", refusing.address()), LONG);
+    let reason = "unable to connect: Connection refused";
+    assert_eq!(refused.unwrap_err().to_string(), reason);
 }
 
 /// A guardian that is a shell command; its first argument is the folder.

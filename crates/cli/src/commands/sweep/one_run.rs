@@ -1,12 +1,12 @@
 //! One run of a sweep, in this process.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use experiment::{Assignment, LoadOptions, Spec};
+use experiment::{Assignment, Spec};
 use judging::Criterion;
 use outputs::{Event, Observers, RunEnd, RunStart};
 use plan::{Arrivals, Pacing, RunPlan, Stop};
@@ -18,7 +18,7 @@ use super::super::samples::SamplesFile;
 use super::Runs;
 use super::early_end::{EarlyEnd, Requirements};
 use super::fleet::{SweepFleet, why_partial};
-use crate::args::{Refusal, RunRequest, run_of_plan};
+use crate::args::RunRequest;
 use crate::console::Console;
 
 /// Makes the run, on this machine or by a fleet. What the user should know is added to the notes.
@@ -207,29 +207,4 @@ fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>,
     SamplesFile::create(path)
         .map(|(_, writer)| Some(writer))
         .map_err(|error| format!("{}: cannot be written ({error})", path.display()))
-}
-
-/// Requests a URL once and returns the status.
-///
-/// # Errors
-/// Why there was no response.
-pub(super) fn http_status(url: &str, limit: Duration) -> io::Result<u16> {
-    let request = run_of_plan(&LoadOptions::default(), url)
-        .map_err(|Refusal(line)| io::Error::new(io::ErrorKind::InvalidInput, line))?;
-    let mut plan = request.plan;
-    plan.load.threads = 1;
-    plan.load.connections = 1;
-    plan.stop.requests = Some(1);
-    plan.stop.duration = Some(limit);
-    plan.timeout = limit;
-    let prepared = runner::prepare(plan, Invocation::default()).map_err(io::Error::other)?;
-    let mut finished = prepared
-        .run(&AtomicBool::new(false), RunObservers::default())
-        .map_err(io::Error::other)?;
-    finished.settle();
-    let first = finished.result.recording.statuses.iter().next();
-    first.map(|(status, _)| status).ok_or_else(|| {
-        let failure = finished.failure();
-        io::Error::other(failure.unwrap_or_else(|| "no response".to_owned()))
-    })
 }
