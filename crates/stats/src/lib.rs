@@ -51,6 +51,6 @@ pub use rank::{
 pub use sample::{mean, median, quantile, sorted};
 pub use sequential::{anytime_interval, anytime_p_value, anytime_values_min};
 pub use serial::{SerialDifference, serial_differences};
-pub use settling::{SETTLING_BATCH_S, Settling, settling};
+pub use settling::{LoadBatch, SETTLING_BATCH_S, Settling, is_settled, settling};
 pub use states::{StateBlocks, StateComparison, StateDifference, TimeSpan, TimedSeries, covered};
 pub use student::{student_t_p_value, student_t_quantile};

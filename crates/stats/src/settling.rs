@@ -6,7 +6,7 @@
 //! what is established.
 
 use crate::rank::mann_whitney;
-use crate::sample::mean;
+use crate::sample::{mean, median};
 
 /// Length of a batch for [`settling`], seconds. Shorter batches are more correlated, and fewer of
 /// them tell less.
@@ -83,6 +83,77 @@ pub fn settling(batches: &[f64]) -> Settling {
     } else {
         Settling::SlowAtFirst { batches: at }
     }
+}
+
+/// With fewer batches of a load in progress, the rank test of their halves finds only changes in
+/// which every batch is above every other.
+const RECENT_BATCHES_MIN: usize = 10;
+
+/// With fewer responses in these batches, the halves of a constant load differ as much as those of
+/// one that changes.
+const RECENT_RESPONSES_MIN: u64 = 50;
+
+/// The rank test of both halves. [`P_VALUE_MAX`] is for what is said to be slow; here a change that
+/// is likely is enough to go on waiting.
+const TREND_P_VALUE_MAX: f64 = 0.05;
+
+/// A batch of a load in progress, [`SETTLING_BATCH_S`] long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoadBatch {
+    /// Responses in it.
+    pub responses: u64,
+    /// Responses per second.
+    pub per_sec: f64,
+    /// The median of their latency, in any unit; `None` without responses.
+    pub latency: Option<f64>,
+}
+
+/// Whether a load in progress has settled by the end of these batches; `None` if their responses
+/// are too few to tell.
+///
+/// [`settling`] cuts what is established as slow. A run that has not begun to measure must show the
+/// opposite, so it has settled only if there is no trend in the last half of its batches (the first
+/// half is discarded, as by Geweke, "Evaluating the Accuracy of Sampling-Based Approaches to the
+/// Calculation of Posterior Moments", 1992), and in the last 5 s at least. For the rate and for the
+/// median latency, both of these must hold:
+///
+/// - The two halves of these batches have medians that differ by at most 5 %, or Mann and Whitney's
+///   test of them has p >= 0.05.
+/// - The last batch is at most 5 % above or below all of the others: a change that has just begun
+///   is in no half yet.
+///
+/// A change that begins later cannot be foreseen; a window in which it is has the warning of
+/// [`settling`].
+#[must_use]
+pub fn is_settled(batches: &[LoadBatch]) -> Option<bool> {
+    let count = (batches.len() / 2).max(RECENT_BATCHES_MIN);
+    let recent = &batches[batches.len().checked_sub(count)?..];
+    if recent.iter().map(|it| it.responses).sum::<u64>() < RECENT_RESPONSES_MIN {
+        return None;
+    }
+    let rates: Vec<f64> = recent.iter().map(|it| it.per_sec).collect();
+    let latencies: Vec<f64> = recent.iter().filter_map(|it| it.latency).collect();
+    Some(!has_trend(&rates) && !has_trend(&latencies))
+}
+
+fn has_trend(values: &[f64]) -> bool {
+    let (first, second) = values.split_at(values.len() / 2);
+    let Some((last, others)) = values.split_last() else {
+        return false;
+    };
+    let differ = |one: f64, other: f64| one.min(other) < one.max(other) * (1.0 - SLOWER_MIN);
+    let medians = median(first).zip(median(second));
+    let is_other_half = medians.is_some_and(|(first, second)| differ(first, second))
+        && mann_whitney(first, second).is_some_and(|test| test.p_value < TREND_P_VALUE_MAX);
+    let nearest = others.iter().copied().min_by(|one, other| {
+        let off = |value: f64| (value - last).abs();
+        off(*one).total_cmp(&off(*other))
+    });
+    let is_new = nearest.is_some_and(|nearest| {
+        let is_outside = others.iter().all(|it| it < last) || others.iter().all(|it| it > last);
+        is_outside && differ(nearest, *last)
+    });
+    is_other_half || is_new
 }
 
 fn is_slower(first: &[f64], rest: &[f64]) -> bool {

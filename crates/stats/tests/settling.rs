@@ -1,7 +1,7 @@
 //! How often the rule for a slow first part cuts servers of known law.
 
 use fastrand::Rng;
-use stats::{SETTLING_BATCH_S, Settling, settling};
+use stats::{LoadBatch, SETTLING_BATCH_S, Settling, is_settled, settling};
 
 /// Series of each law.
 const SERIES: usize = 400;
@@ -204,5 +204,140 @@ fn a_run_of_2_s_says_nothing() {
     for _ in 0..SERIES {
         let batches = Law::Lognormal(0.6).series(4, &mut random);
         assert_eq!(settling(&batches), Settling::Unknown);
+    }
+}
+
+/// When a load has settled that is watched from its start for 30 s, seconds; `None` if it has not.
+/// The arguments of the functions are seconds.
+fn settled_s(rate: impl Fn(f64) -> f64, latency: impl Fn(f64) -> f64) -> Option<f64> {
+    let batch = |at: usize| {
+        let time_s = (at as f64 + 0.5) * SETTLING_BATCH_S;
+        let per_sec = rate(time_s);
+        let responses = (per_sec * SETTLING_BATCH_S).round() as u64;
+        LoadBatch {
+            responses,
+            per_sec,
+            latency: (responses > 0).then(|| latency(time_s)),
+        }
+    };
+    let batches: Vec<LoadBatch> = (0..60).map(batch).collect();
+    let count = (1..=60).find(|count| is_settled(&batches[..*count]) == Some(true))?;
+    Some(count as f64 * SETTLING_BATCH_S)
+}
+
+/// The same of a closed loop of 10 connections.
+fn closed_loop_settled_s(rate: impl Fn(f64) -> f64) -> Option<f64> {
+    settled_s(&rate, |time_s| 10.0 / rate(time_s).max(1.0))
+}
+
+#[test]
+fn a_load_in_progress_has_settled_when_its_last_seconds_have_no_trend() {
+    let approaches =
+        |share: f64, tau_s: f64| move |time_s: f64| 1e3 * (1.0 - share * (-time_s / tau_s).exp());
+    let cases: [(&str, Option<f64>, (f64, f64)); 7] = [
+        ("constant", closed_loop_settled_s(|_| 1e3), (5.0, 5.0)),
+        (
+            "a slow first batch, in which connections are opened",
+            closed_loop_settled_s(|time_s| if time_s < 0.5 { 300.0 } else { 1e3 }),
+            (5.0, 5.0),
+        ),
+        (
+            "exponential, 1 s",
+            closed_loop_settled_s(approaches(0.8, 1.0)),
+            (5.0, 7.0),
+        ),
+        (
+            "exponential, 4 s",
+            closed_loop_settled_s(approaches(0.8, 4.0)),
+            (9.0, 15.0),
+        ),
+        (
+            "a step after 4.5 s",
+            closed_loop_settled_s(|time_s| if time_s < 4.5 { 500.0 } else { 1e3 }),
+            (5.5, 8.5),
+        ),
+        (
+            "a rate that falls to its steady value",
+            closed_loop_settled_s(|time_s| 1e3 * (1.0 + (-time_s / 2.0).exp())),
+            (6.0, 11.0),
+        ),
+        (
+            "a rate that is kept, with a latency that falls",
+            settled_s(|_| 1e3, |time_s| 1.0 + 9.0 * (-time_s / 2.0).exp()),
+            (8.0, 16.0),
+        ),
+    ];
+    for (what, settled_s, (from_s, to_s)) in cases {
+        let settled_s = settled_s.unwrap_or_else(|| panic!("{what}: not settled"));
+        assert!((from_s..=to_s).contains(&settled_s), "{what}: {settled_s}");
+    }
+}
+
+#[test]
+fn a_load_that_changes_for_all_of_the_time_never_settles() {
+    let rises = |time_s: f64| 100.0 + 100.0 * time_s;
+    let falls = |time_s: f64| 4e3 * (-time_s / 20.0).exp();
+    assert_eq!(closed_loop_settled_s(rises), None);
+    assert_eq!(closed_loop_settled_s(falls), None);
+    // Its rate is asked for, but its queue grows.
+    assert_eq!(settled_s(|_| 1e3, |time_s| 0.1 * time_s), None);
+}
+
+#[test]
+fn too_few_batches_or_responses_say_nothing() {
+    let batches = |count: usize, responses: u64| {
+        let batch = LoadBatch {
+            responses,
+            per_sec: responses as f64 / SETTLING_BATCH_S,
+            latency: (responses > 0).then_some(1.0),
+        };
+        vec![batch; count]
+    };
+    for (count, responses, expected) in [
+        (0, 0, None),
+        (9, 1_000, None),
+        (10, 1_000, Some(true)),
+        (10, 4, None),
+        (10, 5, Some(true)),
+        // The last half of them has enough.
+        (40, 3, Some(true)),
+        (60, 0, None),
+    ] {
+        let found = is_settled(&batches(count, responses));
+        assert_eq!(found, expected, "{count} batches of {responses}");
+    }
+}
+
+#[test]
+fn noise_does_not_delay_a_constant_load_for_long() {
+    for (law, most_s) in [
+        (Law::Normal(0.02), 6.0),
+        (Law::Normal(0.2), 9.0),
+        (Law::Autocorrelated(0.1), 9.0),
+        (Law::Poisson(200.0), 7.0),
+    ] {
+        let mut random = Rng::with_seed(1);
+        let mut waits: Vec<f64> = (0..SERIES)
+            .map(|_| {
+                let series = law.series(60, &mut random);
+                let rate = |time_s: f64| series[(time_s / SETTLING_BATCH_S) as usize];
+                closed_loop_settled_s(rate).unwrap_or(f64::INFINITY)
+            })
+            .collect();
+        waits.sort_by(f64::total_cmp);
+        let nearly_all_s = waits[SERIES * 95 / 100];
+        assert!(nearly_all_s <= most_s, "{law:?}: {nearly_all_s} s");
+    }
+}
+
+#[test]
+fn what_is_left_of_a_slow_start_is_small_once_the_load_has_settled() {
+    for tau_s in [0.5, 1.0, 2.0, 4.0, 6.0] {
+        let left = |time_s: f64| 0.8 * (-time_s / tau_s).exp();
+        let mut random = Rng::with_seed(2);
+        let noise: Vec<f64> = (0..60).map(|_| noisy(1e3, &mut random)).collect();
+        let rate = |time_s: f64| noise[(time_s / SETTLING_BATCH_S) as usize] * (1.0 - left(time_s));
+        let settled_s = closed_loop_settled_s(rate).expect("it settles");
+        assert!(left(settled_s) < 0.1, "{tau_s} s: {settled_s} s");
     }
 }
