@@ -113,7 +113,7 @@ impl Sampler {
             .spawn(move || {
                 // Without a window the run never started.
                 if let Ok(found) = window.recv() {
-                    let telemetry = watch.run(found, &mut SystemClock { end: window });
+                    let telemetry = watch.run(found, &mut SystemClock { windows: window });
                     // The receiver may have given up.
                     let _ = outcome_in.send(telemetry);
                 }
@@ -128,7 +128,7 @@ impl Sampler {
 }
 
 impl Sampling {
-    /// Starts the window; to be called once.
+    /// Starts the window. Until it has begun, another call moves it.
     pub fn begin(&self, window: Window) {
         // If the thread has ended, `finish` notices it.
         let _ = self.window.send(window);

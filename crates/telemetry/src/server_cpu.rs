@@ -108,8 +108,10 @@ impl ServerCpuMeter {
         let thread = std::thread::Builder::new().name("server-cpu".to_owned());
         let thread = thread.spawn(move || {
             // Without a window the run never started.
-            let window: Window = begun.recv().ok()?;
-            wait_until(window.begin_ns, &begun);
+            let mut window: Window = begun.recv().ok()?;
+            while let Some(moved) = wait_until(window.begin_ns, &begun) {
+                window = moved;
+            }
             let begin = server.reading();
             wait_until(window.end_ns, &begun);
             Some(server.between(&begin, &server.reading()))
@@ -118,7 +120,7 @@ impl ServerCpuMeter {
         Ok(Self { window, thread })
     }
 
-    /// Starts the window; to be called once.
+    /// Starts the window. Until it has begun, another call moves it.
     pub fn begin(&self, window: Window) {
         // If the thread has ended, there is no result.
         let _ = self.window.send(window);
@@ -133,13 +135,18 @@ impl ServerCpuMeter {
     }
 }
 
-/// Returns at this time, or when the other end of the channel is gone.
-fn wait_until(until_ns: u64, end: &Receiver<Window>) {
+/// Returns at this time, or when the other end of the channel is gone, or with a window from it.
+fn wait_until(until_ns: u64, end: &Receiver<Window>) -> Option<Window> {
     loop {
         let now_ns = monotonic_ns().unwrap_or(u64::MAX);
         let left = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-        if left.is_zero() || matches!(end.recv_timeout(left), Err(RecvTimeoutError::Disconnected)) {
-            return;
+        if left.is_zero() {
+            return None;
+        }
+        match end.recv_timeout(left) {
+            Ok(window) => return Some(window),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }

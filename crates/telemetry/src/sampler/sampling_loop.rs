@@ -58,6 +58,8 @@ pub(super) enum Wake {
     Due,
     /// The window was ended.
     Ended,
+    /// Before the window: it was moved.
+    Moved(Window),
 }
 
 /// A sampler before its window: what it samples, and where the samples go.
@@ -160,15 +162,19 @@ impl<K: SocketSource, C: Clock> WindowSampler<'_, K, C> {
     /// Waits until just before the window. Sockets that close earlier do not matter, but their
     /// reports fill the kernel's buffer.
     fn warm_up(&mut self) -> Wake {
-        let ready_ns = self.begin_ns.saturating_sub(AHEAD_NS);
         loop {
+            let ready_ns = self.begin_ns.saturating_sub(AHEAD_NS);
             let now_ns = self.clock.now_ns();
             if now_ns >= ready_ns {
                 return Wake::Due;
             }
             let until_ns = ready_ns.min(self.next_fetch(now_ns));
-            if self.clock.wait(until_ns) == Wake::Ended {
-                return Wake::Ended;
+            match self.clock.wait(until_ns) {
+                Wake::Due => {}
+                Wake::Ended => return Wake::Ended,
+                Wake::Moved(window) => {
+                    (self.begin_ns, self.end_ns) = (window.begin_ns, window.end_ns);
+                }
             }
             self.fetch_closed();
         }

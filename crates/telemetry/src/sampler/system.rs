@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::sampling_loop::{Clock, SocketSource, Wake};
+use super::sampling_loop::{Clock, SocketSource, Wake, Window};
 use crate::clock;
 use crate::counters::Counters;
 use crate::sockets::{Destroyed, Diag, Filter, Socket, TcpState};
@@ -70,13 +70,13 @@ impl SocketSource for NetlinkSockets {
     }
 }
 
-/// The system's clocks; dropping the sender ends waits.
+/// The system's clocks; dropping the sender ends waits, and what it sends moves the window.
 #[derive(Debug)]
-pub(super) struct SystemClock<T> {
-    pub(super) end: Receiver<T>,
+pub(super) struct SystemClock {
+    pub(super) windows: Receiver<Window>,
 }
 
-impl<T> Clock for SystemClock<T> {
+impl Clock for SystemClock {
     fn now_ns(&mut self) -> u64 {
         // All Linux kernels have this clock.
         clock::monotonic_ns().unwrap_or(u64::MAX)
@@ -92,9 +92,10 @@ impl<T> Clock for SystemClock<T> {
 
     fn wait(&mut self, until_ns: u64) -> Wake {
         let left = Duration::from_nanos(until_ns.saturating_sub(self.now_ns()));
-        match self.end.recv_timeout(left) {
+        match self.windows.recv_timeout(left) {
+            Ok(window) => Wake::Moved(window),
             Err(RecvTimeoutError::Timeout) => Wake::Due,
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => Wake::Ended,
+            Err(RecvTimeoutError::Disconnected) => Wake::Ended,
         }
     }
 
