@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::request::{check_header, is_token, may_be_early_data};
 use crate::tracing::is_web_url;
@@ -12,7 +13,7 @@ use crate::{
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
     MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing, ProfiledServer,
     RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, TRACE_ID,
-    Target, TelemetrySpec, TlsSpec, TracingSpec,
+    Target, TelemetrySpec, TlsSpec, TracingSpec, units,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -64,6 +65,7 @@ impl RunPlan {
         check_connection_stages(&self.load, &self.pacing)?;
         check_replay(self)?;
         check_stop(&self.stop, &self.pacing)?;
+        check_warmup(self)?;
         check_request(&self.request)?;
         if let Some(file) = &self.request.file {
             check_request_file(file, &self.request, &self.load)?;
@@ -303,6 +305,29 @@ fn check_stop(stop: &Stop, pacing: &Pacing) -> Result<(), PlanError> {
         ));
     }
     Ok(())
+}
+
+/// The least limit of a warm-up until the server has settled. The rule for that (`is_settled` of
+/// `stats`) looks at 5 s, and the start of the window is agreed upon after that.
+const MIN_WARMUP_LIMIT: Duration = Duration::from_secs(6);
+
+/// Checks a warm-up that ends when the server has settled.
+fn check_warmup(plan: &RunPlan) -> Result<(), PlanError> {
+    if !plan.warmup_auto {
+        return Ok(());
+    }
+    match &plan.pacing {
+        Pacing::Recorded { .. } => {
+            let problem = "a replay sends nothing before its first request (use a time)";
+            Err(PlanError::new("warmup", "auto", problem))
+        }
+        _ if plan.warmup < MIN_WARMUP_LIMIT => Err(PlanError::new(
+            "warmup-limit",
+            units::time(plan.warmup),
+            format!("must be at least {}", units::time(MIN_WARMUP_LIMIT)),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_request(request: &RequestSpec) -> Result<(), PlanError> {
@@ -727,6 +752,35 @@ mod tests {
         let mut plan = plan();
         change(&mut plan);
         assert_eq!(plan.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_warm_up_that_settles_needs_requests_before_the_window_and_time_for_its_rule() {
+        let auto = |plan: &mut RunPlan| {
+            plan.warmup_auto = true;
+            plan.warmup = MIN_WARMUP_LIMIT;
+        };
+        accepted(auto);
+        accepted(|plan| {
+            auto(plan);
+            (plan.stop.duration, plan.stop.requests) = (None, Some(1_000));
+        });
+        assert_eq!(
+            refused(|plan| {
+                auto(plan);
+                plan.warmup = Duration::from_secs(5);
+            }),
+            "warmup-limit 5s: must be at least 6s"
+        );
+        let mut replay = plan();
+        auto(&mut replay);
+        replay.pacing = Pacing::Recorded { speed: 1.0 };
+        assert_eq!(
+            check_warmup(&replay)
+                .expect_err("it was accepted")
+                .to_string(),
+            "warmup auto: a replay sends nothing before its first request (use a time)"
+        );
     }
 
     #[test]

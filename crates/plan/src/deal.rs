@@ -263,7 +263,8 @@ impl RunPlan {
     /// plan's own number of threads is ignored.
     ///
     /// # Errors
-    /// If there are no agents, or not enough connections or requests for each of their threads.
+    /// If there are no agents, or not enough connections or requests for each of their threads, or
+    /// if the warm-up ends when the server has settled.
     pub fn deal<A>(&self, agents: &[A]) -> Result<Vec<Share>, PlanError>
     where
         A: Copy + Into<AgentThreads>,
@@ -346,6 +347,10 @@ impl RunPlan {
     }
 
     fn check_deal(&self, threads: &[u32], total: u64) -> Result<(), PlanError> {
+        if self.warmup_auto {
+            let problem = "each agent would settle at another time (use a time, such as 10s)";
+            return Err(PlanError::new("warmup", "auto", problem));
+        }
         if threads.is_empty() || threads.contains(&0) {
             let problem = "needs at least one agent, each with at least one thread";
             return Err(PlanError::new("fleet", threads.len(), problem));
@@ -436,6 +441,17 @@ mod tests {
         plan.load.connections = connections;
         plan.stop.requests = requests;
         plan
+    }
+
+    #[test]
+    fn a_plan_that_waits_until_the_server_has_settled_is_not_dealt_out() {
+        let mut plan = plan(10, None);
+        plan.warmup_auto = true;
+        let error = plan.deal(&[1, 1]).expect_err("it was dealt out");
+        assert_eq!(
+            error.to_string(),
+            "warmup auto: each agent would settle at another time (use a time, such as 10s)"
+        );
     }
 
     fn constant(rate_per_sec: f64) -> Pacing {

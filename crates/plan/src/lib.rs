@@ -95,10 +95,14 @@ pub struct RunPlan {
     pub pacing: Pacing,
     /// When the run ends.
     pub stop: Stop,
-    /// Length of the warm-up, whose requests are not measured; zero is none.
+    /// Length of the warm-up, whose requests are not measured; zero is none. The greatest length if
+    /// the warm-up ends as soon as the server has settled.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     #[serde(rename = "warmup_ns", with = "saved::duration_ns")]
     pub warmup: Duration,
+    /// Whether the warm-up ends as soon as the server has settled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warmup_auto: bool,
     /// How long a connect or a response may take before it counts as a timeout; zero is no limit
     /// (see [`RunPlan::time_limit`]).
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
@@ -150,6 +154,10 @@ pub struct RunPlan {
     pub tracing: TracingSpec,
 }
 
+/// The greatest length of a warm-up that ends as soon as the server has settled, unless another one
+/// is given.
+const WARMUP_LIMIT: Duration = Duration::from_secs(30);
+
 impl RunPlan {
     /// A plan with the defaults of wrk: a closed loop with 2 threads and 10 connections for 10 s,
     /// and a timeout of 2 s.
@@ -164,6 +172,7 @@ impl RunPlan {
                 requests: None,
             },
             warmup: Duration::ZERO,
+            warmup_auto: false,
             timeout: Duration::from_secs(2),
             drain: None,
             request: RequestSpec::default(),
@@ -178,6 +187,17 @@ impl RunPlan {
             server: None,
             tracing: TracingSpec::default(),
         }
+    }
+
+    /// Sets the warm-up: a length, or `auto`.
+    fn set_warmup(&mut self, text: &str) -> Result<(), String> {
+        self.warmup_auto = text == "auto";
+        self.warmup = if self.warmup_auto {
+            WARMUP_LIMIT
+        } else {
+            units::parse_time(text).map_err(|error| error.to_string())?
+        };
+        Ok(())
     }
 
     /// The method of the requests if none is set.

@@ -205,6 +205,7 @@ mod tests {
             "proxy" => "p:1",
             "good" => "latency<1s",
             "traceparent" => "1/100",
+            "warmup" | "delay-stats" => "auto",
             "arrivals" => "gamma:0.5",
             "percentiles" => "50,99.9",
             "label" => "branch=main",
@@ -250,6 +251,7 @@ mod tests {
                 let own = (spec.long, takes_value.then(|| example(spec)));
                 let needed: &[(&str, Option<&str>)] = match (spec.long, spec.requires) {
                     ("arrivals", _) => &[("rate", Some("3"))],
+                    ("warmup-limit", _) => &[("warmup", Some("auto"))],
                     ("speed", _) | (_, Some("replay")) => &[("replay", Some("text"))],
                     (_, Some("grpc")) => &[("grpc", None)],
                     (_, Some("proto")) => &[("grpc", None), ("proto", Some("text"))],

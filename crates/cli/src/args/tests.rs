@@ -1446,7 +1446,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         proxy-verify proxytunnel quiet rate reflection replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed server server-timing sockets speed \
         stages stream streams strict style threads timeout tls-resume trace-url traceparent tui u_latency unix-socket user verify \
-        version warmup wrk-correction";
+        version warmup warmup-limit wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 

@@ -167,8 +167,11 @@ impl VersusArgs {
             }
         };
         let counts = self.load.iter().any(|(name, _)| name == "requests");
-        let run = match (time("duration", DURATION), time("warmup", WARMUP)) {
-            (Some(duration), Some(warmup)) if !counts => duration.saturating_add(warmup),
+        let run = match time("duration", DURATION) {
+            // How long the server takes to settle is not known.
+            Some(duration) if !counts => {
+                duration.saturating_add(time("warmup", WARMUP).unwrap_or_default())
+            }
             _ => Duration::ZERO,
         };
         let rounds = self.budget.as_secs_f64() / (run.as_secs_f64() * self.sides.len() as f64);

@@ -119,6 +119,15 @@ impl GivenOptions {
         self.has("rate") || self.has("stages")
     }
 
+    /// Whether the warm-up is to end when the server has settled.
+    fn is_auto_warmup(&self) -> bool {
+        let mut warmups = self.0.iter().filter(|(spec, _)| {
+            // The second one is another name of the first.
+            ["warmup", "delay-stats"].contains(&spec.long)
+        });
+        warmups.any(|(_, values)| values.last().is_some_and(|value| value == "auto"))
+    }
+
     /// Whether the plan is random and no seed is given.
     #[must_use]
     pub fn draws_seed(&self, plan: &RunPlan) -> bool {
@@ -177,6 +186,7 @@ impl GivenOptions {
                     refuse("needs a rate (-R or --stages)")?;
                 }
                 "order" if !has_file => refuse("needs a request file (--requests FILE)")?,
+                "warmup-limit" if !self.is_auto_warmup() => refuse("needs --warmup auto")?,
                 "speed" if !has_file && !self.has("replay") => {
                     refuse("needs a log (--replay) or a request file with moments (key at)")?;
                 }

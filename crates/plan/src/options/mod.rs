@@ -669,7 +669,7 @@ mod tests {
 
     #[test]
     fn plans_that_differ_in_an_option_of_the_load_do_not_make_the_same_load() {
-        let changes: [(Change, &str); 28] = [
+        let changes: [(Change, &str); 29] = [
             (|plan| plan.load.threads = 3, "threads: 2 (-t2) / 3 (-t3)"),
             (
                 |plan| plan.load.connections = 1_000,
@@ -722,6 +722,13 @@ mod tests {
             (
                 |plan| plan.warmup = Duration::from_secs(90),
                 "warm-up: none () / 1 min 30 s (--warmup 1m30s)",
+            ),
+            (
+                |plan| {
+                    plan.warmup_auto = true;
+                    plan.warmup = Duration::from_secs(30);
+                },
+                "warm-up: none () / auto (--warmup auto)",
             ),
             (
                 |plan| plan.drain = Some(Duration::from_secs(30)),
@@ -988,6 +995,7 @@ mod tests {
             ("proxy", _) => "p:1",
             ("good", _) => "latency<1s",
             ("traceparent", _) => "1/100",
+            ("warmup" | "delay-stats", _) => "auto",
             ("arrivals", _) => "gamma:0.5",
             (_, Setter::Count(_) | Setter::CountU32(_)) => "3",
             (_, Setter::Time(_)) => "3s",
@@ -1004,6 +1012,7 @@ mod tests {
                 ("seed", _) => &["rate", "arrivals"],
                 ("arrivals", _) => &["rate"],
                 ("speed", _) => &["replay"],
+                ("warmup-limit", _) => &["warmup"],
                 ("order", _) => &["request-file"],
                 ("interval", _) => &["counters"],
                 ("proto-path", _) => &["grpc", "proto"],

@@ -6,7 +6,7 @@ use crate::{
     AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, MessageSchema, Pacing, Protocol, ProxySpec,
     RequestFile, RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, TracingSpec,
-    parse_headers, path_of_call, readable,
+    WARMUP_LIMIT, parse_headers, path_of_call, readable,
 };
 use OptionValue::{Count, Default, Switch, Text, Unset};
 use Role::{Load, Named, Other};
@@ -419,19 +419,38 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "warmup",
         Heading::Load,
-        Setter::Time(|plan, time| plan.warmup = time),
-        "Send load for this long before measuring",
+        Setter::Parsed(RunPlan::set_warmup),
+        "Send load for this long before measuring; auto: until the server has settled",
+    )
+    .value_name("T")
+    .long_help(
+        "Send load for this long before measuring. auto: until the rate and the latency have had \
+         no trend for 5 s, or for --warmup-limit (docs/measuring.md)",
     )
     .default("0")
-    .shown("warm-up", Load, |plan| {
-        if plan.warmup.is_zero() { Default("none") } else { OptionValue::Time(plan.warmup) }
+    .shown("warm-up", Load, |plan| match plan.warmup {
+        _ if plan.warmup_auto => Text("auto".to_owned()),
+        Duration::ZERO => Default("none"),
+        time => OptionValue::Time(time),
+    }),
+    option(
+        "warmup-limit",
+        Heading::Load,
+        Setter::Time(|plan, time| plan.warmup = time),
+        "With --warmup auto: measure after this time even if the server has not settled \
+         [default: 30s]",
+    )
+    .shown("limit of the warm-up", Load, |plan| match plan.warmup {
+        time if plan.warmup_auto && time != WARMUP_LIMIT => OptionValue::Time(time),
+        _ => Unset,
     }),
     option(
         "delay-stats",
         Heading::Load,
-        Setter::Time(|plan, time| plan.warmup = time),
+        Setter::Parsed(RunPlan::set_warmup),
         "Same as --warmup; the option of wrk-cmm",
     )
+    .value_name("T")
     .short('D')
     .conflicts(&["warmup"]),
     option(

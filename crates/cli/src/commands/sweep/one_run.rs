@@ -89,7 +89,7 @@ fn shorten(plan: &mut RunPlan) {
     let enough = plan.load.connections;
     let requests = plan.stop.requests.unwrap_or(u64::MAX);
     plan.stop.requests = Some(requests.min(enough.into()));
-    plan.warmup = Duration::ZERO;
+    (plan.warmup, plan.warmup_auto) = (Duration::ZERO, false);
     plan.telemetry = None;
 }
 
