@@ -5,8 +5,8 @@ use std::fmt;
 
 use plan::readable::{count, counted, decimal, list, percent, time_ns};
 use results::{
-    Attribution, Finding, OwnShare, RunResult, SAMPLES_ABOVE_MIN, SlowStart, Standstill, Symptom,
-    Verdict, Warning,
+    Attribution, Finding, OwnShare, RunResult, SAMPLES_ABOVE_MIN, Settling, SlowStart, Standstill,
+    Symptom, Verdict, Warning,
 };
 
 use crate::remedy::Remedy;
@@ -131,6 +131,15 @@ pub fn shared_connections(result: &RunResult) -> Option<String> {
             u64::from(load.connections) * u64::from(streams)
         )
     })
+}
+
+/// A note on the warm-up that was left out because the server had not settled before.
+#[must_use]
+pub fn settled(result: &RunResult) -> Option<String> {
+    let window = &result.window;
+    let has_settled = window.settling == Some(Settling::Settled);
+    let warmup_ms = window.warmup_ns / 1_000_000;
+    has_settled.then(|| format!("warm-up: settled after {}", seconds(warmup_ms)))
 }
 
 /// Why no connection was free for a request that was due.
@@ -395,6 +404,19 @@ impl Sentence for Warning {
                     spans(times)
                 )
             }
+            Self::WarmupLimit {
+                limit_ms,
+                is_known: true,
+            } => format!(
+                "the server did not settle within {} (--warmup-limit): rate or latency still \
+                 changed when the window began",
+                seconds(*limit_ms)
+            ),
+            Self::WarmupLimit { limit_ms, .. } => format!(
+                "responses were too few to tell within {} (--warmup-limit) whether the server had \
+                 settled: give the warm-up a time",
+                seconds(*limit_ms)
+            ),
             Self::SlowAtFirst(start) => slow_at_first(start),
             Self::NotSettled(start) => format!(
                 "the run had not settled: it was slower by {} until {} of {}: run longer, with \

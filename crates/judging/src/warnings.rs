@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use plan::AskedTokens;
 use results::{
     Counters, ErrorKind, EventRecording, FinishCounts, LatencyParts, LlmRecording, Recording,
-    RunResult, SAMPLES_ABOVE_MIN, Warning, enough_samples,
+    RunResult, SAMPLES_ABOVE_MIN, Settling, Warning, enough_samples,
 };
 
 use crate::story;
@@ -102,10 +102,24 @@ pub(crate) fn about_numbers(result: &RunResult, lost_connections: u64) -> Vec<Wa
         about_connections(result, lost_connections),
         about_waiting(result),
         about_stalls(result).into_iter().collect(),
+        about_warmup(result).into_iter().collect(),
         crate::settling::slow_start(result).into_iter().collect(),
         about_rate(result),
     ]
     .concat()
+}
+
+/// The warning about a warm-up that was to last until the server has settled.
+fn about_warmup(result: &RunResult) -> Option<Warning> {
+    let is_known = match result.window.settling? {
+        Settling::Settled => return None,
+        Settling::NotSettled => true,
+        Settling::Unknown => false,
+    };
+    Some(Warning::WarmupLimit {
+        limit_ms: result.window.warmup_ns / 1_000_000,
+        is_known,
+    })
 }
 
 fn about_responses(result: &RunResult) -> Vec<Warning> {

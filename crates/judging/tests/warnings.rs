@@ -3,10 +3,10 @@
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
 
-use judging::sentences::{Sentence, finding, shared_connections};
+use judging::sentences::{Sentence, finding, settled, shared_connections};
 use judging::warnings;
 use plan::{Arrivals, Pacing, Protocol};
-use results::{ErrorKind, RunResult, Warning, check};
+use results::{ErrorKind, RunResult, Settling, Warning, check};
 
 /// A consistent result of 2,000 responses, modified by `change`.
 fn changed(change: impl FnOnce(&mut RunResult)) -> RunResult {
@@ -1052,6 +1052,39 @@ fn connections_of_the_warm_up_are_not_missing() {
         !warnings(&result)
             .iter()
             .any(|w| matches!(w, Warning::ConnectionsMissing { .. }))
+    );
+}
+
+#[test]
+fn a_warm_up_until_the_server_has_settled_says_when_it_ended_or_that_it_was_too_short() {
+    let said = |settling| {
+        let result = changed(|result| {
+            result.window.warmup_ns = 30_000_000_000;
+            result.window.settling = settling;
+        });
+        let warnings = warnings(&result).into_iter();
+        let mut limits = warnings.filter(|it| matches!(it, Warning::WarmupLimit { .. }));
+        (settled(&result), limits.next().map(|it| it.sentence()))
+    };
+    let warning = |text: &str| (None, Some(text.to_owned()));
+    assert_eq!(said(None), (None, None));
+    assert_eq!(
+        said(Some(Settling::Settled)),
+        (Some("warm-up: settled after 30.0 s".to_owned()), None)
+    );
+    assert_eq!(
+        said(Some(Settling::NotSettled)),
+        warning(
+            "the server did not settle within 30.0 s (--warmup-limit): rate or latency still \
+             changed when the window began"
+        )
+    );
+    assert_eq!(
+        said(Some(Settling::Unknown)),
+        warning(
+            "responses were too few to tell within 30.0 s (--warmup-limit) whether the server had \
+             settled: give the warm-up a time"
+        )
     );
 }
 

@@ -1,6 +1,6 @@
 //! The text around a report: the banner before a run, the messages after it.
 
-use judging::sentences::shared_connections;
+use judging::sentences::{settled, shared_connections};
 use judging::{LowerBounds, ThinPercentiles};
 use plan::readable::{count, counted, time_ns};
 use plan::{RunPlan, units};
@@ -45,6 +45,7 @@ pub fn messages(
         .chain(notes.iter().cloned())
         .chain(statuses(result))
         .chain(drained(result))
+        .chain(settled(result))
         .chain(shared_connections(result))
         .chain(connects(result))
         .chain(handshakes(result))

@@ -150,6 +150,10 @@ fn all_warnings() -> Vec<Finding<Warning>> {
         Warning::ServerStalled {
             times_ms: vec![(1, 2)],
         },
+        Warning::WarmupLimit {
+            limit_ms: 30_000,
+            is_known: true,
+        },
         Warning::SlowAtFirst(SlowStart {
             first_ms: 1,
             first_responses: 1,

@@ -291,6 +291,7 @@ fn common_window(results: &[&RunResult]) -> Window {
         duration_ns: windows().map(|it| it.duration_ns).max().unwrap_or(0),
         drained_ns: windows().filter_map(|it| it.drained_ns).max(),
         warmup_ns: windows().map(|it| it.warmup_ns).max().unwrap_or(0),
+        settling: None,
         interrupted: windows().any(|it| it.interrupted),
         is_hopeless: windows().any(|it| it.is_hopeless),
     }

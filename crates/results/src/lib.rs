@@ -77,7 +77,7 @@ pub use parts::quic::QuicRecording;
 pub use parts::telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use rates::Rates;
 pub use recording::{Phases, Recording};
-pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
+pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Settling, Window};
 pub use search::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};
 pub use suggestion::nearest;

@@ -29,11 +29,28 @@ pub struct Window {
     /// Length of the warm-up before the window, nanoseconds. No request sent in it is in a latency;
     /// responses that it left to the window are in the rates.
     pub warmup_ns: u64,
+    /// If the warm-up was to last until the server has settled: whether it has. Absent if the run
+    /// ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<Settling>,
     /// Whether the run was ended early by Ctrl-C.
     pub interrupted: bool,
     /// Whether a search ended the run early because it was certain to miss the conditions by far.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_hopeless: bool,
+}
+
+/// Whether the server had settled at the end of the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Settling {
+    /// The rate and the latency had no trend, so that the window could begin.
+    Settled,
+    /// They still had one at the limit of the warm-up.
+    NotSettled,
+    /// Responses were too few to tell.
+    Unknown,
 }
 
 /// The kernel interface that the run used for its connections.

@@ -223,6 +223,14 @@ pub enum Warning {
         /// Start and end of these times, milliseconds since the start of the window.
         times_ms: Vec<(u64, u64)>,
     },
+    /// The warm-up was to last until the server has settled, and ended at its limit before that was
+    /// known.
+    WarmupLimit {
+        /// The limit, milliseconds.
+        limit_ms: u64,
+        /// Whether there were enough responses to know that the server had not settled.
+        is_known: bool,
+    },
     /// The rate was lower at first than in the rest of the window, which has settled: the window
     /// began within a warm-up.
     SlowAtFirst(SlowStart),

@@ -541,6 +541,7 @@ fn finished(
         duration_ns: outcome.duration_ns,
         drained_ns: outcome.drained_ns,
         warmup_ns: u64::try_from(basis.plan.warmup.as_nanos()).unwrap_or(u64::MAX),
+        settling: None,
         interrupted: outcome.interrupted,
         is_hopeless: false,
     };

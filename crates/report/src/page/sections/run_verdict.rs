@@ -46,8 +46,16 @@ fn of_result(run: &Observation, result: &RunResult) -> (String, Vec<Block>) {
     let at = if has_headline { 0 } else { findings.len() };
     findings.splice(at..at, warnings(result));
     blocks.extend(findings);
-    let note = sentences::shared_connections(result);
-    blocks.extend(note.map(|note| finding(Tone::Neutral, words::sentence(&note), vec![])));
+    let notes = [
+        sentences::settled(result),
+        sentences::shared_connections(result),
+    ];
+    blocks.extend(
+        notes
+            .into_iter()
+            .flatten()
+            .map(|note| finding(Tone::Neutral, words::sentence(&note), vec![])),
+    );
     blocks.extend(course::finding_of(result, &latency));
     blocks.extend(failures(result));
     let mut figures = figures(result, &latency);
