@@ -16,6 +16,21 @@ pub struct RunTimes {
     pub end_ns: u64,
 }
 
+impl RunTimes {
+    /// The same run with a window that begins at another time and is as long.
+    pub(crate) fn with_window_from(self, measure_ns: u64) -> Self {
+        let end_ns = match self.end_ns {
+            u64::MAX => u64::MAX,
+            end_ns => measure_ns.saturating_add(end_ns.saturating_sub(self.measure_ns)),
+        };
+        Self {
+            measure_ns,
+            end_ns,
+            ..self
+        }
+    }
+}
+
 /// What all workers of a run share with the main thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunState(Arc<State>);
@@ -26,6 +41,8 @@ struct State {
     last_response_ns: AtomicU64,
     opened_workers: AtomicU32,
     has_responses: AtomicBool,
+    /// When the window begins, if that was agreed upon during the warm-up; otherwise 0.
+    measure_ns: AtomicU64,
 }
 
 impl RunState {
@@ -36,6 +53,17 @@ impl RunState {
 
     pub(crate) fn is_raised(&self) -> bool {
         self.0.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Tells all workers when the window begins. They look in each turn of the warm-up.
+    pub(crate) fn agree_on_window(&self, measure_ns: u64) {
+        self.0.measure_ns.store(measure_ns, Ordering::Relaxed);
+    }
+
+    /// When the window begins, if that was agreed upon during the warm-up.
+    pub(crate) fn agreed_window_ns(&self) -> Option<u64> {
+        let measure_ns = self.0.measure_ns.load(Ordering::Relaxed);
+        (measure_ns != 0).then_some(measure_ns)
     }
 
     /// Records that one more worker has opened all its connections.

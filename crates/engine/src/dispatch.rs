@@ -256,9 +256,7 @@ impl WorkerTask {
         let Ok(Start { times, is_observed }) = start.recv() else {
             return;
         };
-        if is_observed {
-            worker.report_to(messages.clone());
-        }
+        worker.report_to(&messages, is_observed);
         if let Some(result) = worker.run(times, &state) {
             let _ = messages.send(WorkerMessage::Ended {
                 index,

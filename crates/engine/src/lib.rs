@@ -23,6 +23,7 @@ mod slow_spans;
 mod snapshots;
 pub mod source;
 mod timers;
+mod warmup;
 mod worker;
 
 pub use addresses::AddressBook;
@@ -37,7 +38,7 @@ pub use worker::{WorkerResult, WorkerSettings};
 use plan::FleetSchedule;
 use protocol::proxy::ProxyClient;
 use protocol::tls::TlsClient;
-use results::{ErrorKind, Recording, ThreadUsage, WorkerLags, WorkerUsage};
+use results::{ErrorKind, Recording, Settling, ThreadUsage, WorkerLags, WorkerUsage};
 use source::RequestSource;
 use std::thread::JoinHandle;
 
@@ -90,6 +91,10 @@ pub trait UsageProbe: Send {
 pub struct RunOutcome {
     /// The merged recordings of all workers.
     pub recording: Recording,
+    /// When the run began, and the window of which this is the outcome.
+    pub times: RunTimes,
+    /// As [`results::Window::settling`].
+    pub settling: Option<Settling>,
     /// Length of the window in nanoseconds.
     pub duration_ns: u64,
     /// If responses were read after the window: for how long, nanoseconds.

@@ -60,8 +60,9 @@ struct Unreported {
     given_up: Histogram,
     /// The totals at the last report.
     reported: Totals,
-    /// In the warm-up: when the next report is due.
+    /// In the warm-up: when the next report is due, and how often one is.
     next_ns: u64,
+    every_ns: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -140,7 +141,7 @@ impl Labels {
 }
 
 /// How often the observer gets a report: whenever a latency interval is closed.
-const REPORT_NS: u64 = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
+pub(crate) const REPORT_NS: u64 = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
 
 /// Length of a rate sample, as in wrk.
 const RATE_SAMPLE_NS: u64 = 100_000_000;
@@ -244,13 +245,30 @@ impl Recorder {
         of_name.into_iter().chain(of_address)
     }
 
-    /// Enables reports to an observer, from `start_ns` on, which may be the start of a warm-up.
-    pub(crate) fn enable_reports(&mut self, start_ns: u64) {
+    /// The window begins at another time, which has not come yet, nor has that of before.
+    pub(crate) fn move_window(&mut self, start_ns: u64) {
+        let sooner_ns = self.start_ns.saturating_sub(start_ns);
+        let ends_ns = [&mut self.interval.end_ns, &mut self.current.end_ns];
+        for time_ns in ends_ns.into_iter().chain([&mut self.sample_start_ns]) {
+            *time_ns = time_ns.saturating_sub(sooner_ns);
+        }
+        self.start_ns = start_ns;
+    }
+
+    /// Ends reports to the observer.
+    pub(crate) fn disable_reports(&mut self) {
+        self.unreported = None;
+    }
+
+    /// Enables reports to an observer, from `start_ns` on, which may be the start of a warm-up, in
+    /// which they are made every `every_ns`.
+    pub(crate) fn enable_reports(&mut self, start_ns: u64, every_ns: u64) {
         self.unreported = Some(Box::new(Unreported {
             last: snapshot::SnapshotInterval::default(),
             given_up: Histogram::new(),
             reported: Totals::default(),
-            next_ns: start_ns + REPORT_NS,
+            next_ns: start_ns + every_ns,
+            every_ns,
         }));
     }
 
@@ -756,7 +774,7 @@ impl Recorder {
             last.errors = totals.errors - reported.errors;
             last.bytes = totals.bytes - reported.bytes;
         }
-        unreported.next_ns = now_ns + REPORT_NS;
+        unreported.next_ns = now_ns + unreported.every_ns;
         Some(ProgressReport {
             worker: 0,
             stage,

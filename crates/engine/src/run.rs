@@ -6,12 +6,13 @@ use crate::dispatch::WorkerTask;
 use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Observer, ProgressReport, SnapshotMerger};
 use crate::source::RequestSource;
+use crate::warmup::Warmup;
 use crate::worker::{STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings};
 use crate::{EngineError, RunInputs, RunOutcome, UsageProbe};
 use eventloop::{EventLoop, monotonic_ns};
 use plan::{BackendChoice, FleetSchedule, Lanes, RunPlan};
 use protocol::Session;
-use results::{Recording, WorkerLags};
+use results::{Recording, Settling, WorkerLags};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -69,6 +70,7 @@ pub fn prepare(plan: &RunPlan, inputs: RunInputs) -> Result<Armed, EngineError> 
         state,
         without_ring,
         warmup_ns: nanoseconds(plan.warmup),
+        warmup_auto: plan.warmup_auto,
         duration_ns: plan.stop.duration.map(nanoseconds),
         drain_ns: nanoseconds(plan.drain_limit()),
     })
@@ -81,6 +83,7 @@ pub struct Armed {
     state: RunState,
     without_ring: Vec<String>,
     warmup_ns: u64,
+    warmup_auto: bool,
     duration_ns: Option<u64>,
     drain_ns: u64,
 }
@@ -92,7 +95,7 @@ impl Armed {
         monotonic_ns() + START_LEAD_NS
     }
 
-    /// The phases of the run if it starts at `start_ns`.
+    /// The phases of the run if it starts at `start_ns`, unless the server settles before.
     #[must_use]
     pub fn times(&self, start_ns: u64) -> RunTimes {
         let measure_ns = start_ns + self.warmup_ns;
@@ -107,13 +110,15 @@ impl Armed {
 
     /// Starts all workers at `start_ns` (CLOCK_MONOTONIC) and waits for the end of the run. Setting
     /// `interrupted` ends it early. Failures during the run are part of the outcome, together with
-    /// everything measured until then.
+    /// everything measured until then. `window_moves` is called at most once, before the window, if
+    /// the server has settled.
     #[must_use]
     pub fn start(
         mut self,
         start_ns: u64,
         interrupted: &AtomicBool,
         observer: Option<&mut dyn Observer>,
+        window_moves: &mut dyn FnMut(RunTimes),
     ) -> RunOutcome {
         let times = self.times(start_ns);
         let is_observed = observer.is_some();
@@ -121,7 +126,7 @@ impl Armed {
             // A worker that is gone is noticed by its missing report.
             let _ = start.send(Start { times, is_observed });
         }
-        self.collect(times, interrupted, observer)
+        self.collect(times, interrupted, observer, window_moves)
     }
 
     fn collect(
@@ -129,6 +134,7 @@ impl Armed {
         times: RunTimes,
         interrupted: &AtomicBool,
         mut observer: Option<&mut dyn Observer>,
+        window_moves: &mut dyn FnMut(RunTimes),
     ) -> RunOutcome {
         let mut collected = Collected::new(&mut self, times);
         let mut merger = SnapshotMerger::new(self.pool.threads.len(), times);
@@ -137,12 +143,7 @@ impl Armed {
             let waits_from_ns = monotonic_ns();
             let message = self.messages.recv_timeout(POLL);
             let waited_until_ns = monotonic_ns();
-            note_standstill(
-                &mut collected.outcome.recording,
-                times,
-                waits_from_ns,
-                waited_until_ns,
-            );
+            note_standstill(&mut collected.outcome, waits_from_ns, waited_until_ns);
             grace.note_wait(waits_from_ns, waited_until_ns);
             match message {
                 Ok(WorkerMessage::Ended { index, result }) => {
@@ -152,7 +153,13 @@ impl Armed {
                     }
                     collected.add(&mut self.pool, index, *result);
                 }
-                Ok(WorkerMessage::Progress(report)) => merger.add(*report, monotonic_ns()),
+                Ok(WorkerMessage::Progress(report)) => {
+                    if let Some(measure_ns) = collected.settles(&report, &self.state) {
+                        merger.move_window(measure_ns);
+                        window_moves(collected.outcome.times);
+                    }
+                    merger.add(*report, monotonic_ns());
+                }
                 Ok(WorkerMessage::Ready { .. } | WorkerMessage::SetupFailed { .. })
                 | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -173,14 +180,14 @@ impl Armed {
             }
             let late_ns = grace.used_ns(collected.stop_ns, now_ns);
             if late_ns > SCRIPT_GRACE_NS {
-                collected.take_from_stuck_workers(&self.pool, times.end_ns);
+                collected.take_from_stuck_workers(&self.pool);
             }
             if late_ns > WORKER_GRACE_NS {
                 collected.fail("a worker did not end; its numbers are missing");
                 break;
             }
         }
-        collected.finish(times)
+        collected.finish()
     }
 }
 
@@ -207,25 +214,50 @@ impl GracePeriod {
 /// What the main thread has collected from the workers so far.
 struct Collected {
     outcome: RunOutcome,
+    /// Set while the warm-up may still end because the server has settled.
+    warmup: Option<Warmup>,
     /// By index: workers without a result so far.
     missing: Vec<bool>,
     /// When the last of the workers stopped.
     ended_ns: u64,
     /// When the run ends at the latest, with the drain, or was stopped.
     stop_ns: u64,
+    drain_ns: u64,
 }
 
 impl Collected {
     fn new(armed: &mut Armed, times: RunTimes) -> Self {
         Self {
             outcome: RunOutcome {
+                times,
                 without_ring: std::mem::take(&mut armed.without_ring),
                 ..RunOutcome::default()
             },
+            warmup: armed
+                .warmup_auto
+                .then(|| Warmup::new(armed.pool.threads.len(), times)),
             missing: vec![true; armed.pool.threads.len()],
             ended_ns: times.measure_ns,
             stop_ns: times.end_ns.saturating_add(armed.drain_ns),
+            drain_ns: armed.drain_ns,
         }
+    }
+
+    /// A worker reports. If the server has settled, this agrees with all workers on the start of
+    /// the window and returns it.
+    fn settles(&mut self, report: &ProgressReport, state: &RunState) -> Option<u64> {
+        let measure_ns = self.warmup.as_mut()?.add(report, monotonic_ns())?;
+        if state.is_raised() {
+            return None;
+        }
+        self.warmup = None;
+        self.outcome.settling = Some(Settling::Settled);
+        state.agree_on_window(measure_ns);
+        let times = self.outcome.times.with_window_from(measure_ns);
+        self.outcome.times = times;
+        self.ended_ns = measure_ns;
+        self.stop_ns = times.end_ns.saturating_add(self.drain_ns);
+        Some(measure_ns)
     }
 
     fn stop(&mut self, state: &RunState) {
@@ -262,9 +294,9 @@ impl Collected {
         outcome.failures.extend(result.failure);
     }
 
-    /// Takes the recordings of workers that are inside a script. The window ends at `end_ns`, or
-    /// earlier if the run was stopped.
-    fn take_from_stuck_workers(&mut self, pool: &WorkerPool, end_ns: u64) {
+    /// Takes the recordings of workers that are inside a script.
+    fn take_from_stuck_workers(&mut self, pool: &WorkerPool) {
+        let end_ns = self.outcome.times.end_ns;
         for (index, missing) in self.missing.iter_mut().enumerate().filter(|(_, is)| **is) {
             if let Some(parked) = pool.stuck_guards[index].take() {
                 *missing = false;
@@ -277,8 +309,12 @@ impl Collected {
         }
     }
 
-    fn finish(self, times: RunTimes) -> RunOutcome {
+    fn finish(self) -> RunOutcome {
         let mut outcome = self.outcome;
+        let times = outcome.times;
+        if let Some(warmup) = self.warmup.filter(|_| self.ended_ns > times.measure_ns) {
+            outcome.settling = Some(warmup.at_limit());
+        }
         outcome.workers.sort_by_key(|usage| usage.worker);
         outcome.lags.sort_by_key(|lags| lags.worker);
         outcome.duration_ns = self.ended_ns.min(times.end_ns) - times.measure_ns;
@@ -314,9 +350,7 @@ pub fn run_here<L: EventLoop, S: Session>(
     let share = shared_schedule(&parts.settings).map(|shared| shared.share(index));
     let mut worker = set_up(parts, share)?;
     let (sender, messages) = mpsc::channel();
-    if observer.is_some() {
-        worker.report_to(sender);
-    }
+    worker.report_to(&sender, observer.is_some());
     let result = worker.run(times, &RunState::default());
     if let Some(observer) = observer {
         let mut merger = SnapshotMerger::new(1, times);
@@ -340,7 +374,7 @@ pub fn run_here<L: EventLoop, S: Session>(
 /// Runs several workers in the calling thread, in turns. Their loops must belong together, like
 /// those of the simulator: a wait of any of them ends when one of them has a completion. A turn of
 /// one worker is never interrupted by another's, and while the workers run, no time passes except
-/// by the clock of the loops.
+/// by the clock of the loops. A warm-up may last until the server has settled.
 ///
 /// # Errors
 /// If a worker cannot be set up.
@@ -352,9 +386,12 @@ pub fn run_together<L: EventLoop, S: Session>(
         .first()
         .and_then(|part| shared_schedule(&part.settings));
     let mut workers = Vec::new();
+    let (sender, messages) = mpsc::channel();
+    let mut warmup = Warmup::new(parts.len(), times);
     for (index, part) in parts.into_iter().enumerate() {
         let share = shared.as_ref().map(|shared| shared.share(index));
         let mut worker = set_up(part, share)?;
+        worker.report_to(&sender, false);
         worker.begin(times);
         // Every worker has its first turn at once.
         workers.push((worker, Some(0)));
@@ -372,6 +409,14 @@ pub fn run_together<L: EventLoop, S: Session>(
                 }
             }
             next_ns = next_ns.into_iter().chain(*until_ns).min();
+        }
+        for message in messages.try_iter() {
+            if let WorkerMessage::Progress(report) = message
+                && let Some(measure_ns) = warmup.add(&report, report.at_ns)
+                && state.agreed_window_ns().is_none()
+            {
+                state.agree_on_window(measure_ns);
+            }
         }
         let Some(next_ns) = next_ns else {
             return Ok(results);
@@ -528,11 +573,12 @@ impl WorkerPool {
 /// Records a wait of the main thread that ended far too late. Workers record theirs too, but a busy
 /// worker hardly waits, and does not notice that the whole process was suspended in the middle of
 /// its work.
-fn note_standstill(recording: &mut Recording, times: RunTimes, from_ns: u64, to_ns: u64) {
+fn note_standstill(outcome: &mut RunOutcome, from_ns: u64, to_ns: u64) {
+    let times = outcome.times;
     let awaited_ns = from_ns.max(times.measure_ns) + POLL.as_nanos() as u64;
     let late_ns = to_ns.min(times.end_ns).saturating_sub(awaited_ns);
     if late_ns >= STANDSTILL_NS {
-        recording.lags.wakeup.record(late_ns);
+        outcome.recording.lags.wakeup.record(late_ns);
     }
 }
 
@@ -636,9 +682,12 @@ mod tests {
             end_ns: 3_000 * MS,
         };
         let noted = |from_ms: u64, to_ms: u64| {
-            let mut recording = Recording::new();
-            note_standstill(&mut recording, times, from_ms * MS, to_ms * MS);
-            recording.lags.wakeup.max_ns().map(|ns| ns / MS)
+            let mut outcome = RunOutcome {
+                times,
+                ..RunOutcome::default()
+            };
+            note_standstill(&mut outcome, from_ms * MS, to_ms * MS);
+            outcome.recording.lags.wakeup.max_ns().map(|ns| ns / MS)
         };
         let poll_ms = POLL.as_millis() as u64;
         assert_eq!(noted(1_200, 1_200 + poll_ms), None);

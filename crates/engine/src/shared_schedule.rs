@@ -37,6 +37,7 @@
 
 use crate::pacing::Pacer;
 use eventloop::Waker;
+use plan::Pacing;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
@@ -266,6 +267,15 @@ impl ScheduleShare {
         self.own().change(|position| position.pacer = Some(pacer));
     }
 
+    /// The window begins at another time, see [`Pacer::move_window`].
+    pub(crate) fn move_window(&self, pacing: &Pacing, measure_ns: u64) {
+        self.own().change(|position| {
+            if let Some(pacer) = &mut position.pacer {
+                pacer.move_window(pacing, measure_ns);
+            }
+        });
+    }
+
     /// Must be called at the start of each turn.
     #[inline]
     pub(crate) fn begin_turn(&mut self) {
@@ -493,7 +503,7 @@ mod tests {
     use crate::pacing::{PacingWindow, Part};
     use eventloop::epoll::Epoll;
     use eventloop::{EventLoop, LoopOptions};
-    use plan::{Arrivals, Lanes, Pacing, Stage};
+    use plan::{Arrivals, Lanes, Stage};
     use std::cell::RefCell;
     use std::collections::BTreeSet;
     use std::sync::Barrier;

@@ -51,6 +51,10 @@ pub(crate) struct ProgressReport {
 /// How long a report waits for those of the other workers.
 const REPORT_WAIT_NS: u64 = 250_000_000;
 
+/// In a warm-up that lasts until the server has settled, reports are made more often than snapshots
+/// are shown, which is at least so long after the one before.
+const SHOWN_AFTER_NS: u64 = 750_000_000;
+
 /// Merges the reports of the workers into snapshots.
 pub(crate) struct SnapshotMerger {
     start_ns: u64,
@@ -99,6 +103,11 @@ impl SnapshotMerger {
         }
     }
 
+    /// The window begins at another time.
+    pub(crate) fn move_window(&mut self, measure_ns: u64) {
+        self.measure_ns = measure_ns;
+    }
+
     /// Adds the report of a worker.
     pub(crate) fn add(&mut self, report: ProgressReport, now_ns: u64) {
         let Some(worker) = self.workers.get_mut(report.worker) else {
@@ -144,6 +153,10 @@ impl SnapshotMerger {
         // Once all workers have ended, the rest is part of the result.
         let is_over = self.workers.iter().all(|it| it.has_ended);
         if is_over || !is_complete && now_ns.saturating_sub(since_ns) < REPORT_WAIT_NS {
+            return;
+        }
+        let is_early = self.at_ns.saturating_sub(self.shown_ns) < SHOWN_AFTER_NS;
+        if is_early && self.snapshot.stage == Stage::WarmingUp {
             return;
         }
         self.sum_workers();

@@ -223,9 +223,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         })
     }
 
-    /// Enables progress reports, from the start of the run.
-    pub(crate) fn report_to(&mut self, messages: Sender<WorkerMessage>) {
-        self.accounting.reporter = Some(ProgressReporter::new(self.settings.worker, messages));
+    /// Enables progress reports if somebody needs them: from the start of the run, for an observer,
+    /// or until the window, for the end of a warm-up until the server has settled.
+    pub(crate) fn report_to(&mut self, messages: &Sender<WorkerMessage>, is_observed: bool) {
+        if is_observed || self.settings.plan.warmup_auto {
+            let messages = messages.clone();
+            let reporter = ProgressReporter::new(self.settings.worker, messages, !is_observed);
+            self.accounting.reporter = Some(reporter);
+        }
     }
 
     /// Runs to the end of the schedule, or until something else ends the run. `None` if the main
@@ -355,8 +360,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             };
         }
         self.do_what_is_due(now_ns, state)?;
-        if self.phase == Phase::WarmUp && now_ns >= self.times.measure_ns {
-            self.start_window(now_ns);
+        if self.phase == Phase::WarmUp {
+            self.warm_up(now_ns, state);
         }
         // After sending what was due, because it may take a tenth of a millisecond.
         if self.accounting.recorder().tick(now_ns) {
@@ -620,9 +625,35 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
+    /// A turn of the warm-up: begins the window if it is time.
+    fn warm_up(&mut self, now_ns: u64, state: &RunState) {
+        let is_sooner = |agreed_ns: &u64| *agreed_ns < self.times.measure_ns;
+        if let Some(agreed_ns) = state.agreed_window_ns().filter(is_sooner) {
+            self.move_window(agreed_ns);
+        }
+        if now_ns >= self.times.measure_ns {
+            self.start_window(now_ns);
+        }
+    }
+
+    /// The window begins when all workers have agreed. If this worker learns of it too late, after
+    /// a standstill, its window begins now, since what it has done before was that of the warm-up.
+    fn move_window(&mut self, agreed_ns: u64) {
+        let end_ns = self.times.with_window_from(agreed_ns).end_ns;
+        self.times.measure_ns = agreed_ns.max(self.network.io.now_ns() + 1);
+        (self.times.end_ns, self.limit_ns) = (end_ns, end_ns);
+        self.accounting.move_window(self.times);
+        self.sender
+            .move_window(self.times.measure_ns, &self.settings);
+        if let Some(stages) = &mut self.network.connection_stages {
+            stages.move_window(self.times.measure_ns);
+        }
+    }
+
     /// Called once, when the window has started.
     fn start_window(&mut self, now_ns: u64) {
         self.phase = Phase::Window;
+        self.accounting.end_warmup_reports();
         let measure_ns = self.times.measure_ns;
         for connection in &mut self.network.pool.connections {
             let oldest = connection.exchanges.oldest();

@@ -45,6 +45,8 @@ mod random;
 mod rate;
 #[path = "simulated/search.rs"]
 mod search_of_a_rate;
+#[path = "simulated/settling.rs"]
+mod settling;
 #[path = "simulated/slow_script.rs"]
 mod slow_script;
 #[path = "simulated/sources.rs"]

@@ -158,6 +158,7 @@ impl<'a> LineValues<'a> {
         let left = |whole| clock(self.progress.left(whole));
         match self.progress.end {
             StageEnd::WarmUp(whole) => format!("warm-up {}{word}", left(whole)),
+            StageEnd::Settling(most) => format!("warm-up at most {}{word}", left(most)),
             StageEnd::Time(whole) => format!("{}{word}", left(whole)),
             StageEnd::Drain(most) => format!("drain {}{word}", left(most)),
             StageEnd::Requests { made, of } => {

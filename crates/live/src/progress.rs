@@ -20,6 +20,8 @@ pub(crate) struct RunProgress {
 pub(crate) enum StageEnd {
     /// The warm-up ends after this time.
     WarmUp(Duration),
+    /// The warm-up ends when the server has settled, or after this time.
+    Settling(Duration),
     /// The window ends after this time.
     Time(Duration),
     /// The window has ended; responses are read for this time at most.
@@ -45,7 +47,12 @@ impl RunProgress {
             end,
         };
         if snapshot.stage == Stage::WarmingUp {
-            return by_time(plan.warmup, StageEnd::WarmUp(plan.warmup));
+            let end = if plan.warmup_auto {
+                StageEnd::Settling(plan.warmup)
+            } else {
+                StageEnd::WarmUp(plan.warmup)
+            };
+            return by_time(plan.warmup, end);
         }
         let by_requests = plan.stop.requests.map(|of| {
             let made = snapshot.counters.answered + snapshot.errors.exchanges();

@@ -439,10 +439,11 @@ impl ArmedRun {
         let times = self.workers.times(start_ns);
         meters.set_window(times);
         let lookups = self.lookups.and_then(|lookups| lookups.start(self.book));
-        let outcome = self.workers.start(start_ns, interrupted, observer);
+        let mut window_moves = |times| meters.set_window(times);
+        let outcome = (self.workers).start(start_ns, interrupted, observer, &mut window_moves);
         let lookup_counts = lookups.and_then(RunningLookups::end);
         let measured = meters.end(self.basis.plan.telemetry.as_ref());
-        finished(self.basis, outcome, measured, lookup_counts, times)
+        finished(self.basis, outcome, measured, lookup_counts)
     }
 }
 
@@ -498,7 +499,7 @@ struct Measured {
 }
 
 impl RunningMeters {
-    /// The times of the window are known.
+    /// The times of the window are known, or have changed before it has begun.
     fn set_window(&self, times: RunTimes) {
         self.telemetry.begin(times);
         if let Some(meter) = &self.server_cpu {
@@ -527,8 +528,8 @@ fn finished(
     outcome: RunOutcome,
     measured: Measured,
     lookup_counts: Option<LookupCounts>,
-    times: RunTimes,
 ) -> Finished {
+    let times = outcome.times;
     let mut recording = outcome.recording;
     recording.parts.server = measured.server_cpu;
     if let Some(location) = &mut recording.redirect_location
@@ -540,8 +541,8 @@ fn finished(
         started_unix_ms: basis.read_at.unix_ms_at(times.measure_ns),
         duration_ns: outcome.duration_ns,
         drained_ns: outcome.drained_ns,
-        warmup_ns: u64::try_from(basis.plan.warmup.as_nanos()).unwrap_or(u64::MAX),
-        settling: None,
+        warmup_ns: times.measure_ns - times.start_ns,
+        settling: outcome.settling,
         interrupted: outcome.interrupted,
         is_hopeless: false,
     };

@@ -59,7 +59,7 @@ pub(crate) fn start(
 }
 
 impl RunTelemetry {
-    /// The times of the window are known.
+    /// The times of the window are known, or have changed before it has begun.
     pub(crate) fn begin(&self, times: RunTimes) {
         if let Self::Sampling(sampling) = self {
             sampling.begin(Window {

@@ -90,17 +90,20 @@ fn ctrl_c_before_the_first_response_is_no_failure_of_the_server() {
 }
 
 fn ctrl_c_during_the_warm_up_gives_an_empty_window() {
-    let site = site();
-    let run = load(&site).with(&["-d1h", "--warmup", "1h"]);
-    let run = interrupted(run, &site, 50);
-    assert_eq!(run.code, Some(0), "{}", run.story());
-    assert_eq!((run.sent(), run.result.window.duration_ns), (0, 0));
-    assert!(
-        run.stdout
-            .contains("\n  0 requests in 0.00us, 0.00B read\n"),
-        "{}",
-        run.stdout
-    );
+    for warmup in ["1h", "auto"] {
+        let site = site();
+        let run = load(&site).with(&["-d1h", "--warmup", warmup]);
+        let run = interrupted(run, &site, 50);
+        assert_eq!(run.code, Some(0), "{}", run.story());
+        assert_eq!((run.sent(), run.result.window.duration_ns), (0, 0));
+        assert_eq!(run.result.window.settling, None);
+        assert!(
+            run.stdout
+                .contains("\n  0 requests in 0.00us, 0.00B read\n"),
+            "{}",
+            run.stdout
+        );
+    }
 }
 
 fn ctrl_c_before_the_banner_is_told_as_nothing_measured() {

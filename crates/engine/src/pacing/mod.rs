@@ -110,6 +110,25 @@ impl Pacer {
         pacer
     }
 
+    /// The window, and with it the first stage of the rate, begins at another time, which has not
+    /// come yet. Until then the rate is that of the first stage, so the position stays.
+    pub(crate) fn move_window(&mut self, pacing: &Pacing, measure_ns: u64) {
+        let warmup = Duration::from_nanos(measure_ns.saturating_sub(self.window.origin_ns));
+        let Some(curve) = pacing.rate_curve(warmup) else {
+            return;
+        };
+        self.schedule = Schedule::Curve(curve);
+        self.window.measure_ns = measure_ns;
+        // Of even arrivals, the requests of other shares before the next one may be of the window.
+        let is_of_window = |number: u64| self.due_ns(number as f64) >= measure_ns;
+        let mut first = self.number;
+        while matches!(self.gaps, Gaps::Even) && first > 0 && is_of_window(first - 1) {
+            first -= 1;
+        }
+        self.find_end(first);
+        self.next_due_ns = self.due_ns(self.position);
+    }
+
     /// Number of the next request in the whole run.
     #[inline]
     pub(crate) fn next_number(&self) -> u64 {

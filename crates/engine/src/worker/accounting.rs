@@ -14,7 +14,8 @@ use super::watch::Watch;
 use crate::UsageProbe;
 use crate::control::RunTimes;
 use crate::good::GoodLimits;
-use crate::recorder::{AnsweredTimes, Labels, Recorder};
+use crate::recorder::{AnsweredTimes, Labels, REPORT_NS, Recorder};
+use crate::warmup::BATCH_NS;
 use protocol::{Session, Transport};
 use results::{Attribution, ErrorKind};
 
@@ -124,11 +125,34 @@ impl Accounting {
             recorder = recorder.with_breakdown();
         }
         if self.reporter.is_some() {
-            recorder.enable_reports(times.start_ns);
+            let every_ns = if settings.plan.warmup_auto {
+                BATCH_NS
+            } else {
+                REPORT_NS
+            };
+            recorder.enable_reports(times.start_ns, every_ns);
         }
         self.recorder = Some(Box::new(recorder));
         self.stall = StallDetector::new(times.start_ns, times.measure_ns);
         self.times = times;
+    }
+
+    /// The window begins at another time, which has not come yet.
+    pub(super) fn move_window(&mut self, times: RunTimes) {
+        self.recorder().move_window(times.measure_ns);
+        self.times = times;
+    }
+
+    /// The window has begun: ends the reports that are only about the warm-up.
+    pub(super) fn end_warmup_reports(&mut self) {
+        if self
+            .reporter
+            .as_ref()
+            .is_some_and(ProgressReporter::ends_with_warmup)
+        {
+            self.reporter = None;
+            self.recorder().disable_reports();
+        }
     }
 
     /// A completion that the wait has found is taken at this time. Returns a standstill that is

@@ -36,6 +36,11 @@ impl ConnectionStages {
         })
     }
 
+    /// The window, and with it the first stage, begins at another time, which has not come yet.
+    pub(super) fn move_window(&mut self, measure_ns: u64) {
+        self.measure_ns = measure_ns;
+    }
+
     /// The connections of this worker at a time. Those of all workers add up to the number of the
     /// stage.
     fn wanted(&self, now_ns: u64) -> u32 {

@@ -11,15 +11,22 @@ use std::sync::mpsc::Sender;
 pub(super) struct ProgressReporter {
     worker: usize,
     messages: Sender<WorkerMessage>,
+    /// There is no observer: only the warm-up is watched.
+    ends_with_warmup: bool,
     /// The thread's resource usage at the previous report, and when that was.
     used: Option<(u64, ThreadUsage)>,
 }
 
 impl ProgressReporter {
-    pub(super) fn new(worker: u32, messages: Sender<WorkerMessage>) -> Self {
+    pub(super) fn new(
+        worker: u32,
+        messages: Sender<WorkerMessage>,
+        ends_with_warmup: bool,
+    ) -> Self {
         Self {
             worker: worker as usize,
             messages,
+            ends_with_warmup,
             used: None,
         }
     }
@@ -27,6 +34,11 @@ impl ProgressReporter {
     /// Reads the initial resource usage.
     pub(super) fn start(&mut self, usage: &mut UsageMeter, now_ns: u64) {
         self.used = usage.read(now_ns);
+    }
+
+    /// Whether there are no reports of the window.
+    pub(super) fn ends_with_warmup(&self) -> bool {
+        self.ends_with_warmup
     }
 
     /// Reports what has happened since the previous report.

@@ -109,6 +109,13 @@ impl<S: Session> RequestSender<S> {
         }
     }
 
+    /// The window begins at another time, which has not come yet.
+    pub(super) fn move_window(&self, measure_ns: u64, settings: &WorkerSettings) {
+        if let Some(share) = &self.share {
+            share.move_window(&settings.plan.pacing, measure_ns);
+        }
+    }
+
     /// Whether the run has a fixed rate.
     #[inline]
     pub(super) fn is_paced(&self) -> bool {

@@ -39,6 +39,7 @@ pub(super) fn progress(plan: &RunPlan, latest: &Snapshot, since: Duration) -> (f
     let elapsed = whole_seconds(progress.elapsed);
     let words = match progress.end {
         StageEnd::WarmUp(whole) => format!("warm-up: {elapsed} of {}", clock(whole)),
+        StageEnd::Settling(most) => format!("warm-up: {elapsed} of at most {}", clock(most)),
         StageEnd::Time(whole) => {
             let left = clock(progress.left(whole));
             format!("{elapsed} of {}, {left} left", clock(whole))
