@@ -8,6 +8,7 @@
 mod args;
 mod commands;
 mod console;
+mod fleet;
 
 use std::io;
 use std::process::ExitCode;

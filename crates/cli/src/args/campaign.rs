@@ -9,9 +9,9 @@ use plan::units::parse_time;
 use results::Metric;
 
 use super::Refusal;
-use super::fleet::FleetArgs;
 use super::outputs::OutputsArgs;
 use super::report_files::{ReportFile, ReportFileArgs};
+use crate::fleet::FleetArgs;
 
 /// What all experiments have in common.
 // Not below the heading of the options before them.

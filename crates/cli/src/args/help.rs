@@ -28,7 +28,7 @@ pub(super) fn below_others(flag: Arg, command: &Command) -> Arg {
 }
 
 /// Heading of the options with which a fleet makes the runs.
-pub(super) const FLEET_HEADING: &str = "Fleet";
+pub(crate) const FLEET_HEADING: &str = "Fleet";
 
 /// Adds to the help what is below the options.
 pub(super) fn with_guide(command: Command) -> Command {

@@ -8,15 +8,14 @@ mod completions;
 mod conditions;
 mod convert;
 mod demo;
-mod fleet;
 mod foreign;
 mod grpc;
 pub(crate) mod guide;
-mod help;
+pub(crate) mod help;
 mod llm;
 mod load_options;
 mod man;
-mod outputs;
+pub(crate) mod outputs;
 mod plan_options;
 mod planned;
 mod refusal;
@@ -49,10 +48,6 @@ pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use convert::{ConvertRequest, CurlArgs, Destination, HarArgs, RequestSource, run_of};
 pub(crate) use demo::DemoArgs;
-pub(crate) use fleet::{
-    AgentArgs, FleetArgs, FleetCommand, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
-    LoginArgs,
-};
 pub(crate) use grpc::{GrpcAction, GrpcRequest};
 use llm::LlmCommandArgs;
 pub(crate) use llm::{LlmRequest, PromptSource};
@@ -72,6 +67,8 @@ pub(crate) use sockets::SocketsRequest;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use table::{TableLayout, TableRequest};
 use versus::VersusArgs;
+
+use crate::fleet::{self, AgentArgs, FleetCommand, FleetCommandArgs};
 
 /// What the command line requests.
 #[derive(Debug)]

@@ -58,7 +58,7 @@ impl StreamTarget {
 }
 
 /// An address to listen at, with a host.
-pub(super) fn parse_address(text: &str) -> Result<String, String> {
+pub(crate) fn parse_address(text: &str) -> Result<String, String> {
     let unusable = || format!("{text:?} is not an address (expected like localhost:9464 or :9464)");
     let (host, port) = text.rsplit_once(':').ok_or_else(unusable)?;
     let is_bare = host.contains(':') && !host.starts_with('[');

@@ -312,7 +312,7 @@ impl JsonTarget {
     ///
     /// # Errors
     /// If it is JSON: the option of other tools that has this name is about the body.
-    pub(super) fn of(path: PathBuf) -> Result<Self, Refusal> {
+    pub(crate) fn of(path: PathBuf) -> Result<Self, Refusal> {
         let text = path.to_string_lossy();
         if text.starts_with(['{', '[']) {
             return Err(Refusal(format!(

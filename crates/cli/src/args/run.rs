@@ -7,11 +7,11 @@ use plan::secrets::hide_secrets;
 use plan::{GivenOptions, OptionError, ProfiledServer, RunPlan, Target};
 use runner::{Invocation, Variables};
 
-use super::fleet::{FleetArgs, FleetRequest, FleetSource};
 use super::plan_options::PlanOptionArgs;
 use super::report::{ReportArgs, ReportValues, Traits};
 use super::url::{self, GivenUrl};
 use super::{Dialect, OutputOptions, Refusal, Style};
+use crate::fleet::{FleetArgs, FleetRequest, FleetSource};
 
 /// Load one URL (the default command)
 ///

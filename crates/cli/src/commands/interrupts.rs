@@ -28,9 +28,9 @@ fn own<'s>(signals: &'s [i32], console: &Console) -> &'s [i32] {
 }
 
 /// The signal handlers of a run or a sweep.
-pub(super) struct Interrupts {
+pub(crate) struct Interrupts {
     /// Set by the first signal.
-    pub(super) stop: Arc<AtomicBool>,
+    pub(crate) stop: Arc<AtomicBool>,
     /// The exit code of the last signal that has one.
     exit_code: Arc<AtomicUsize>,
     second: Second,
@@ -43,7 +43,7 @@ pub(super) struct Interrupts {
 pub(super) struct Second {
     signals: Vec<i32>,
     /// Set by the first signal.
-    pub(super) stop: Arc<AtomicBool>,
+    pub(crate) stop: Arc<AtomicBool>,
     /// Whether the next signal ends the process.
     ends: Arc<AtomicBool>,
 }
@@ -84,7 +84,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// When a handler cannot be registered.
-    pub(super) fn watch(console: &Console) -> io::Result<Self> {
+    pub(crate) fn watch(console: &Console) -> io::Result<Self> {
         let interrupts = Self::of(&[SIGINT, SIGTERM], &[SIGTERM], console)?;
         interrupts.second.allow();
         Ok(interrupts)

@@ -4,27 +4,24 @@ mod compare;
 mod completions;
 mod convert;
 mod demo;
-mod fleet;
 mod grpc;
 mod guardian;
-mod host_deputy;
 mod in_memory;
-mod interrupts;
+pub(crate) mod interrupts;
 mod llm;
-mod load_process;
 mod man;
 mod once;
-mod outputs;
+pub(crate) mod outputs;
 mod reading;
 mod report;
-mod restore;
-mod result_file;
-mod run;
+pub(crate) mod restore;
+pub(crate) mod result_file;
+pub(crate) mod run;
 mod samples;
 mod screen;
 mod serve;
 mod sockets;
-mod sweep;
+pub(crate) mod sweep;
 mod table;
 mod terminal;
 mod watching;
@@ -36,6 +33,7 @@ use anyhow::Context;
 
 use crate::args::{Companion, Request};
 use crate::console::Console;
+use crate::fleet;
 
 const TO_STDOUT: &str = "cannot write to stdout";
 
@@ -63,8 +61,8 @@ pub(crate) fn perform(request: Request, console: &Console) -> anyhow::Result<Exi
         Request::Agent(arguments) => fleet::agent(&arguments, console),
         Request::Fleet(arguments) => fleet::fleet(&arguments, console),
         Request::Companion(Companion::Guardian, journal) => guardian::guard(&journal, console),
-        Request::Companion(Companion::HostDeputy, journal) => host_deputy::work(journal),
-        Request::Companion(Companion::LoadProcess, folder) => load_process::make_load(&folder),
+        Request::Companion(Companion::HostDeputy, journal) => fleet::work(journal),
+        Request::Companion(Companion::LoadProcess, folder) => fleet::make_load(&folder),
         Request::Compare(request) => compare::compare(&request, console),
         Request::Completions(arguments) => {
             print(completions::script(arguments.shell).as_bytes(), console)
@@ -82,7 +80,7 @@ pub(crate) fn perform(request: Request, console: &Console) -> anyhow::Result<Exi
     }
 }
 
-fn print(bytes: &[u8], console: &Console) -> anyhow::Result<ExitCode> {
+pub(crate) fn print(bytes: &[u8], console: &Console) -> anyhow::Result<ExitCode> {
     let mut stdout = &console.stdout;
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.context(TO_STDOUT)?;

@@ -70,7 +70,7 @@ pub(super) fn open(
     Ok(outputs)
 }
 
-pub(super) fn prometheus(address: &str) -> anyhow::Result<Prometheus> {
+pub(crate) fn prometheus(address: &str) -> anyhow::Result<Prometheus> {
     let addresses = address.to_socket_addrs();
     let addresses = addresses.with_context(|| format!("--prometheus {address}: unknown host"))?;
     let mut addresses: Vec<SocketAddr> = addresses.collect();
@@ -90,7 +90,7 @@ fn unix_ns() -> u64 {
 }
 
 /// Prints what the user should know about them before the start.
-pub(super) fn tell_notes(outputs: &[Box<dyn Output>], is_quiet: bool, console: &Console) {
+pub(crate) fn tell_notes(outputs: &[Box<dyn Output>], is_quiet: bool, console: &Console) {
     let notes = outputs.iter().filter_map(|output| output.note());
     for note in notes.filter(|_| !is_quiet) {
         console.tell(format_args!("note: {note}"));

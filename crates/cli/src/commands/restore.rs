@@ -41,7 +41,7 @@ pub(super) fn restore(arguments: &RestoreArgs, console: &Console) -> anyhow::Res
 ///
 /// # Errors
 /// When there is neither a home directory nor a given folder.
-pub(super) fn journal_folder(
+pub(crate) fn journal_folder(
     given: Option<&Path>,
     machine: &Machine,
     console: &Console,
@@ -68,7 +68,7 @@ fn user_folder(state_home: Option<OsString>, home: Option<OsString>) -> Option<P
 }
 
 /// A machine that only restores: it starts no guardian.
-pub(super) fn quiet_machine() -> Machine {
+pub(crate) fn quiet_machine() -> Machine {
     Machine::new(MachineSettings {
         wall_clock: || None,
         guardian: None,

@@ -40,7 +40,7 @@ impl Readers {
 ///
 /// # Errors
 /// When the path is a folder, or its folder does not exist.
-pub(super) fn check_destination(option: &str, path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check_destination(option: &str, path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         bail!("{option} {path:?}: is a directory (expected a file)");
     }

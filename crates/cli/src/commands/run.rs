@@ -20,17 +20,15 @@ use results::metric::percentile_of;
 use results::{RunResult, Verdict, nearest};
 use runner::{Finished, Invocation, Prepared, RunObservers};
 
-use super::fleet::FleetLink;
 use super::interrupts::{BeforeStart, Interrupts};
 use super::result_file::{self, Readers};
 use super::samples::SamplesFile;
 use super::screen::{self, Screen, View};
 use super::terminal::Terminal;
 use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, report as report_command, watching};
-use crate::args::{
-    FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
-};
+use crate::args::{JsonTarget, OutputOptions, RunRequest, environment_variables, version_line};
 use crate::console::Console;
+use crate::fleet::{FleetLink, FleetRequest};
 
 /// The run failed: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
@@ -407,7 +405,7 @@ pub(super) fn invocation(keeps_secrets: bool, console: &Console) -> Invocation {
 
 /// Prints and saves. A failing step does not prevent the next ones; the script's `done` runs last
 /// because it can do anything.
-pub(super) fn deliver(
+pub(crate) fn deliver(
     finished: &mut Finished,
     options: &OutputOptions,
     output: &mut dyn Write,
@@ -521,7 +519,7 @@ fn tell_before(
 
 /// Prints errors, notes and warnings, or only the failure of the run; then evaluates the requested
 /// conditions, which determine the exit code.
-pub(super) fn tell_after(
+pub(crate) fn tell_after(
     finished: &mut Finished,
     mut notes: Vec<String>,
     options: &OutputOptions,

@@ -2,7 +2,6 @@
 
 mod conclusion;
 mod early_end;
-mod fleet;
 mod one_run;
 mod progress;
 mod until;
@@ -46,8 +45,8 @@ use crate::args::{
     run_of_plan,
 };
 use crate::console::Console;
+use crate::fleet::SweepFleet;
 use conclusion::ComparisonLimits;
-use fleet::SweepFleet;
 use progress::ProgressReporter;
 use until::Until;
 
@@ -698,7 +697,7 @@ fn refuse(console: &Console, lines: impl Iterator<Item: Display>) -> ExitCode {
 }
 
 /// This machine, with a guardian.
-pub(super) fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     Machine::new(MachineSettings {
         wall_clock: || Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         guardian: Some(Box::new(|journal| Companion::Guardian.command(journal))),

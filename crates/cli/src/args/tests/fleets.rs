@@ -3,7 +3,7 @@
 use ::fleet::{Number, OnLost, Selection, Wanted};
 
 use super::*;
-use crate::args::FleetCommand;
+use crate::fleet::{FleetCommand, FleetRequest, FleetSource};
 
 fn fleet_of(line: &str) -> FleetRequest {
     run(line).fleet.expect("a fleet makes the run")

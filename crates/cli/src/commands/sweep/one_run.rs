@@ -17,9 +17,9 @@ use super::super::run::{check_names, draw_seed, invocation};
 use super::super::samples::SamplesFile;
 use super::Runs;
 use super::early_end::{EarlyEnd, Requirements};
-use super::fleet::{SweepFleet, why_partial};
 use crate::args::RunRequest;
 use crate::console::Console;
+use crate::fleet::{SweepFleet, why_partial};
 
 /// Makes the run, on this machine or by a fleet. What the user should know is added to the notes.
 /// The error is the reason why the run cannot be used, in a line.

@@ -16,17 +16,15 @@ use fleet::{
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
 
-use super::interrupts::Interrupts;
-use super::run::{deliver, tell_after};
-use super::{outputs, print, restore, result_file};
-use crate::args::{
-    AgentArgs, Companion, FleetCommand, FleetRequest, FleetSource, JsonTarget, LinkArgs, LoginArgs,
-    OutputOptions,
-};
+use super::args::{AgentArgs, FleetCommand, FleetRequest, FleetSource, LinkArgs, LoginArgs};
+use crate::args::{Companion, JsonTarget, OutputOptions};
+use crate::commands::interrupts::Interrupts;
+use crate::commands::run::{deliver, tell_after};
+use crate::commands::{outputs, print, restore, result_file};
 use crate::console::Console;
 
 /// The connection to the agents of a run.
-pub(super) enum FleetLink {
+pub(crate) enum FleetLink {
     Nats(Box<Coordinator>),
     Local(Box<LocalFleet>),
 }
@@ -36,7 +34,7 @@ impl FleetLink {
     ///
     /// # Errors
     /// When a file cannot be read, or there is no connection.
-    pub(super) fn open(request: &FleetRequest, console: &Console) -> anyhow::Result<Self> {
+    pub(crate) fn open(request: &FleetRequest, console: &Console) -> anyhow::Result<Self> {
         match &request.source {
             FleetSource::Nats { servers, link } => {
                 let LinkArgs {
@@ -61,7 +59,7 @@ impl FleetLink {
         }
     }
 
-    pub(super) fn coordinator(&self) -> &Coordinator {
+    pub(crate) fn coordinator(&self) -> &Coordinator {
         match self {
             Self::Nats(coordinator) => coordinator,
             Self::Local(local) => local.coordinator(),
@@ -70,7 +68,7 @@ impl FleetLink {
 
     /// What the user should know about a run with this name. One that is made by agents of this
     /// machine ends with this process.
-    pub(super) fn note(&self, run: Option<&RunId>) -> Option<String> {
+    pub(crate) fn note(&self, run: Option<&RunId>) -> Option<String> {
         match self {
             Self::Nats(_) => run.map(|run| {
                 format!(
@@ -86,7 +84,7 @@ impl FleetLink {
 ///
 /// # Errors
 /// When a file cannot be read, or signals cannot be watched.
-pub(super) fn agent(arguments: &AgentArgs, console: &Console) -> anyhow::Result<ExitCode> {
+pub(crate) fn agent(arguments: &AgentArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let machine = runner::environment(&runner::Invocation::default());
     let host = machine.hostname.as_deref().unwrap_or("agent");
     let options = AgentOptions {
@@ -211,7 +209,7 @@ fn end_with_stdin(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As for each of its commands.
-pub(super) fn fleet(command: &FleetCommand, console: &Console) -> anyhow::Result<ExitCode> {
+pub(crate) fn fleet(command: &FleetCommand, console: &Console) -> anyhow::Result<ExitCode> {
     match command {
         FleetCommand::Status {
             servers,

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::sweep;
+use crate::commands::sweep;
 
 /// Carries out the calls that come through stdin, until the agent closes it or dies.
 ///
 /// # Errors
 /// When stdin is not the connection to an agent.
-pub(super) fn work(journal: PathBuf) -> anyhow::Result<ExitCode> {
+pub(crate) fn work(journal: PathBuf) -> anyhow::Result<ExitCode> {
     // ps and top would show `exe`. Failure does not matter.
     let _ = rustix::thread::set_name(c"wrkbench-host");
     let stdin = io::stdin();

@@ -13,8 +13,8 @@ use plan::secrets::hide_secrets;
 use plan::units::{parse_count_u32, parse_rate, parse_time};
 use plan::{Target, Weight};
 
-use super::outputs::parse_address;
-use super::{JsonTarget, Refusal};
+use crate::args::outputs::parse_address;
+use crate::args::{JsonTarget, Refusal};
 
 /// The fleet of users who have only one.
 const DEFAULT_FLEET: &str = "default";
@@ -75,7 +75,7 @@ impl From<OnLostArg> for OnLost {
 
 /// How a fleet makes runs.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(next_help_heading = super::help::FLEET_HEADING)]
+#[command(next_help_heading = crate::args::help::FLEET_HEADING)]
 pub(crate) struct FleetArgs {
     /// Run on the agents of a fleet: address of their NATS server, like nats://hub:4222
     #[arg(
@@ -551,7 +551,7 @@ impl FleetCommandArgs {
 }
 
 /// `fleet --local ...` without `fleet`: the arguments of a run.
-pub(super) fn run_by_local_fleet(arguments: &[OsString]) -> Option<&[OsString]> {
+pub(crate) fn run_by_local_fleet(arguments: &[OsString]) -> Option<&[OsString]> {
     let (first, rest) = arguments.split_first()?;
     let is_local = |argument: &OsString| {
         let argument = argument.to_string_lossy();

@@ -11,7 +11,7 @@ use anyhow::Context;
 ///
 /// # Errors
 /// When stdin is not the connection to an agent.
-pub(super) fn make_load(folder: &Path) -> anyhow::Result<ExitCode> {
+pub(crate) fn make_load(folder: &Path) -> anyhow::Result<ExitCode> {
     // ps and top would show `exe`. Failure does not matter.
     let _ = rustix::thread::set_name(c"wrkbench-load");
     fleet::make_load(io::stdin().as_fd(), folder)

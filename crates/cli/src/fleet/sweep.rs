@@ -11,16 +11,17 @@ use plan::{RunPlan, Target};
 use results::{Cell, RunResult};
 use runner::{Finished, Invocation};
 
-use super::super::fleet::FleetLink;
-use crate::args::{FleetArgs, Refusal};
+use super::args::FleetArgs;
+use super::commands::FleetLink;
+use crate::args::Refusal;
 use crate::console::Console;
 
 /// The agents that were there at the start. All of them make every run that is theirs.
-pub(super) struct SweepFleet {
+pub(crate) struct SweepFleet {
     link: FleetLink,
-    pub(super) agents: Vec<Agent>,
+    pub(crate) agents: Vec<Agent>,
     /// Who else is there and takes no part, in one line.
-    pub(super) left_out: Option<String>,
+    pub(crate) left_out: Option<String>,
     /// Addresses of the target that are different at some places, from the command line.
     at: BTreeMap<Label, Target>,
 }
@@ -31,7 +32,7 @@ impl SweepFleet {
     /// # Errors
     /// When an option does not fit the experiment, there is no connection, or the agents cannot be
     /// used together.
-    pub(super) fn connect(
+    pub(crate) fn connect(
         arguments: &FleetArgs,
         spec: &Spec,
         console: &Console,
@@ -73,7 +74,7 @@ impl SweepFleet {
     ///
     /// # Errors
     /// When one of them cannot be used.
-    pub(super) fn hosts(&self, spec: &Spec) -> anyhow::Result<RemoteHosts> {
+    pub(crate) fn hosts(&self, spec: &Spec) -> anyhow::Result<RemoteHosts> {
         let names = spec.hosts().into_keys();
         Ok(self.link.coordinator().hosts(names)?)
     }
@@ -83,7 +84,7 @@ impl SweepFleet {
     ///
     /// # Errors
     /// When an agent is missing, or there was no load.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         (plan, invocation): (RunPlan, &Invocation),
         (spec, cell): (&Spec, &Cell),
@@ -136,7 +137,7 @@ impl SweepFleet {
 }
 
 /// Why a result is partial, if it is.
-pub(super) fn why_partial(result: &RunResult) -> Option<String> {
+pub(crate) fn why_partial(result: &RunResult) -> Option<String> {
     let mut warnings = result.warnings.iter();
     let found = warnings.find(|it| it.data.is_partial());
     let text = found.map(|warning| warning.text.clone());
