@@ -1,7 +1,7 @@
 //! Runs by several machines: `cluster` carries the messages, `runner` makes the load.
 //!
 //! [`Coordinator::prepare`] deals a plan out to the agents that are there, and
-//! [`PreparedFleet::run`] has them carry it out and merges what they measured.
+//! a [`PreparedFleet`] has them carry it out and merges what they measured.
 //! [`Coordinator::fetch`] and [`Coordinator::stop`] are for runs whose coordinator is gone.
 //! [`serve`] is the agent's side; a process that calls [`make_load`] makes its load. [`LocalFleet`]
 //! has all of it on one machine. [`Coordinator::hosts`] are machines that an experiment changes,
@@ -37,7 +37,7 @@ pub use coordinator::{Coordinator, FleetError, FleetOptions, Selection};
 pub use host::{Call, ProfileCall, serve_changes, work};
 pub use load::{LoadCommand, make_load};
 pub use local::LocalFleet;
-pub use run::{FleetFinished, PreparedFleet};
+pub use run::PreparedFleet;
 pub use status::AgentStatus;
 pub use visit::{FetchedRun, StoppedRun};
 

@@ -1,6 +1,7 @@
 //! A run by a fleet, from its start to the merged result.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::atomic::AtomicBool;
 
 use cluster::coordinator::{
@@ -10,10 +11,11 @@ use cluster::coordinator::{
 use cluster::message::Ending;
 use cluster::names::{AgentId, RunId};
 use cluster::package::length_ns;
+use plan::readable::{counted, time_ns};
 use plan::{AgentThreads, RunPlan, Share};
 use results::fleet::{AGENTS_OVER_TIME_MAX, Merged};
 use results::{AgentOutcome, AgentResult, Environment, LostShare, ProfileSamples, RunResult};
-use runner::{DoneScript, Failures, Finished, Observer, SharedRequests};
+use runner::{DoneScript, Failures, Finished, Observer, PreparedRun, RunObservers, SharedRequests};
 
 use crate::coordinator::{Coordinator, FleetError};
 use crate::profile::{FleetSpans, ServerProfile};
@@ -55,14 +57,6 @@ pub(crate) struct Parts {
     pub(crate) requests: Option<SharedRequests>,
     /// The server that is being sampled.
     pub(crate) profile: Option<ServerProfile>,
-}
-
-/// A run that is over.
-pub struct FleetFinished {
-    /// The merged result, with the script's `done`.
-    pub finished: Finished,
-    /// Notes about agents, one line each.
-    pub notes: Vec<String>,
 }
 
 impl<'c> PreparedFleet<'c> {
@@ -113,58 +107,50 @@ impl<'c> PreparedFleet<'c> {
             notes,
         })
     }
+}
 
-    /// The plan with the threads of all agents, without secrets unless they are to be shown.
-    #[must_use]
-    pub fn plan(&self) -> &RunPlan {
+impl PreparedRun for PreparedFleet<'_> {
+    fn plan(&self) -> &RunPlan {
         &self.joined
     }
 
-    /// Whether requests depend on the seed of the plan.
-    #[must_use]
-    pub fn draws_requests(&self) -> bool {
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn draws_requests(&self) -> bool {
         let requests = self.parts.requests.as_ref();
         requests.is_some_and(|requests| requests.uses_seed)
     }
 
-    /// The names of the requests of a file; `None` without a file.
-    #[must_use]
-    pub fn request_names(&self) -> Option<&[String]> {
+    fn request_names(&self) -> Option<&[String]> {
         let requests = self.parts.requests.as_ref();
         requests.map(|requests| requests.names.as_slice())
     }
 
-    /// The name of the run, for [`Coordinator::fetch`] and [`Coordinator::stop`].
-    #[must_use]
-    pub fn id(&self) -> &RunId {
-        &self.id
+    fn backend(&self) -> String {
+        let agents = counted(self.agents.len() as u64, "agent");
+        format!("{agents}: each chooses its backend")
     }
 
-    /// Notes for the user before the start, one line each.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
-        &self.notes
+    /// For [`Coordinator::fetch`] and [`Coordinator::stop`].
+    fn run_id(&self) -> Option<&str> {
+        Some(self.id.as_str())
     }
 
-    /// The agents that take part: name and place.
-    #[must_use]
-    pub fn agents(&self) -> &[(String, String)] {
+    fn agents(&self) -> &[(String, String)] {
         &self.agents
     }
 
-    /// Starts the agents at one moment, and merges their results. Setting `interrupted` ends the
-    /// load; the result then covers the time until then.
-    ///
-    /// # Errors
-    /// If there was no load, or the bus is closed.
-    pub fn run(
-        self,
+    /// Starts the agents at one moment, and merges their results. They send no samples.
+    fn start(
+        self: Box<Self>,
         interrupted: &AtomicBool,
-        observer: Option<&mut dyn Observer>,
-    ) -> Result<FleetFinished, FleetError> {
+        observers: RunObservers<'_>,
+    ) -> Result<Finished, Box<dyn Error + Send + Sync>> {
         let Self {
             run, agents, parts, ..
-        } = self;
+        } = *self;
         let Parts {
             whole,
             shares,
@@ -174,7 +160,7 @@ impl<'c> PreparedFleet<'c> {
             requests: _,
             profile,
         } = parts;
-        let mut merging = Merging::new(agents, shares, Some(start), observer);
+        let mut merging = Merging::new(agents, shares, Some(start), observers.observer);
         let outcome = run.carry_out(interrupted, &mut merging)?;
         if let Some(failure) = outcome.failure {
             return Err(failure.into());
@@ -226,7 +212,7 @@ impl<'a> Merging<'a> {
         samples: Option<ProfileSamples>,
         (whole, environment): (&RunPlan, Environment),
         done: DoneScript,
-    ) -> FleetFinished {
+    ) -> Finished {
         let Self {
             mut merged,
             mut collected,
@@ -251,10 +237,7 @@ impl<'a> Merging<'a> {
             result.profile = Some(collected.spans.profile(samples, &result, start_ns));
         }
         judging::judge(&mut result);
-        FleetFinished {
-            finished: done.finish(result, collected.failures),
-            notes: collected.notes,
-        }
+        done.finish(result, collected.failures, collected.notes)
     }
 }
 
@@ -421,7 +404,7 @@ impl Collected {
             self.notes.push(format!(
                 "the clock of agent {agent} is known to within {}, so its requests are off the \
                  common schedule by up to that",
-                plan::readable::time_ns(bound_ns)
+                time_ns(bound_ns)
             ));
         }
     }

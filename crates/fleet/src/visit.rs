@@ -9,17 +9,17 @@ use cluster::coordinator::{
 use cluster::names::{AgentId, Label, RunId};
 use cluster::refusal::RefusedBy;
 use plan::{AgentThreads, Share};
-use runner::DoneScript;
+use runner::{DoneScript, Finished};
 
 use crate::coordinator::{Coordinator, FleetError};
-use crate::run::{FleetFinished, Merging};
+use crate::run::Merging;
 use crate::wire::{AgentReport, Outline, OutlinedAgent};
 use crate::{clock, version};
 
 /// A run whose results were fetched.
 pub struct FetchedRun {
     /// The merged result. The script's `done` is not called.
-    pub run: FleetFinished,
+    pub run: Finished,
     /// Whether the run was to keep passwords, tokens and cookies in its result.
     pub keeps_secrets: bool,
 }
@@ -204,11 +204,11 @@ impl Gathering {
         );
         if whole.profile.is_some() {
             let note = "the profile of the server is gone with the coordinator of the run";
-            run.notes.push(note.to_owned());
+            run.agent_notes.push(note.to_owned());
         }
         if has_script {
             let note = "the script's done() is not called for results that are fetched";
-            run.notes.push(note.to_owned());
+            run.agent_notes.push(note.to_owned());
         }
         Ok(FetchedRun { run, keeps_secrets })
     }

@@ -12,6 +12,7 @@ mod environment;
 mod lookups;
 mod messages;
 mod once;
+mod prepared_run;
 mod request_file;
 mod run_profile;
 mod run_telemetry;
@@ -25,6 +26,7 @@ pub use once::once;
 pub use client::{ClientError, LookupError, Permit, PermitCheck, TargetError};
 pub use engine::{Observer, SlowSpans, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
+pub use prepared_run::PreparedRun;
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
 use crate::lookups::{LookupCounts, Lookups, RunningLookups};
@@ -42,6 +44,7 @@ use results::{
 };
 use script::Script;
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -311,43 +314,38 @@ pub fn environment(invocation: &Invocation) -> Environment {
     environment::collect(command_line, invocation.started_at.clone())
 }
 
-impl Prepared {
-    /// The plan of the run, without secrets unless they are to be shown.
-    #[must_use]
-    pub fn plan(&self) -> &RunPlan {
+impl PreparedRun for Prepared {
+    fn plan(&self) -> &RunPlan {
         &self.basis.plan
     }
 
-    /// Notes for the user before the start, one line each.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
+    fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Whether requests depend on the seed of the plan.
-    #[must_use]
-    pub fn draws_requests(&self) -> bool {
+    fn draws_requests(&self) -> bool {
         self.draws_requests
     }
 
-    /// The names of the requests of a file; `None` without a file.
-    #[must_use]
-    pub fn request_names(&self) -> Option<&[String]> {
+    fn request_names(&self) -> Option<&[String]> {
         self.request_names.as_deref()
     }
 
-    /// Name of the backend: `io_uring` or `epoll`.
-    #[must_use]
-    pub fn backend(&self) -> &str {
-        self.basis.chosen.backend.name()
+    fn backend(&self) -> String {
+        let ChosenBackend { backend, reason } = &self.basis.chosen;
+        format!("backend {}: {reason}", backend.name())
     }
 
-    /// Why this backend was chosen.
-    #[must_use]
-    pub fn backend_reason(&self) -> &str {
-        &self.basis.chosen.reason
+    fn start(
+        self: Box<Self>,
+        interrupted: &AtomicBool,
+        observers: RunObservers<'_>,
+    ) -> Result<Finished, Box<dyn Error + Send + Sync>> {
+        Ok(self.run(interrupted, observers)?)
     }
+}
 
+impl Prepared {
     /// Generates the load. Setting `interrupted` ends the run early; the result then covers the
     /// time until then.
     ///
@@ -571,6 +569,7 @@ fn finished(
         result: judged(result, gave_up, outcome.stuck_workers),
         start_late_ns: outcome.start_late_ns,
         slow_spans,
+        agent_notes: Vec::new(),
         script: basis.script,
         lookup_counts,
         failures: Failures {
@@ -632,6 +631,8 @@ pub struct Finished {
     pub start_late_ns: u64,
     /// If a server is profiled: when the slowest requests of this machine were in flight.
     pub slow_spans: SlowSpans,
+    /// Notes about the agents of a fleet, one line each.
+    pub agent_notes: Vec<String>,
     script: Option<Script>,
     failures: Failures,
     /// If the name was looked up again during the run.
@@ -720,13 +721,15 @@ impl DoneScript {
         }
     }
 
-    /// The run of the whole fleet, whose result was merged and judged. `done` gets its figures.
+    /// The run of the whole fleet, whose result was merged and judged, with notes about its agents.
+    /// `done` gets its figures.
     #[must_use]
-    pub fn finish(self, result: RunResult, failures: Failures) -> Finished {
+    pub fn finish(self, result: RunResult, failures: Failures, notes: Vec<String>) -> Finished {
         let late_ns = result.agents.iter().filter_map(|agent| agent.start_late_ns);
         Finished {
             start_late_ns: late_ns.max().unwrap_or_default(),
             slow_spans: SlowSpans::default(),
+            agent_notes: notes,
             result,
             script: self.0,
             lookup_counts: None,
@@ -842,11 +845,8 @@ impl Finished {
 
     /// Notes about the run beyond its result, one line each.
     pub fn take_notes(&mut self) -> Vec<String> {
-        let mut notes = self
-            .script
-            .as_mut()
-            .map(Script::take_notes)
-            .unwrap_or_default();
+        let mut notes = std::mem::take(&mut self.agent_notes);
+        notes.extend(self.script.iter_mut().flat_map(Script::take_notes));
         notes.extend(self.lookup_counts.map(|counts| counts.note()));
         notes.extend(self.plaintext_note());
         notes.extend(self.proxy_note());

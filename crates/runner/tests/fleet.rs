@@ -186,7 +186,7 @@ fn done_is_called_once_at_the_coordinator_with_the_figures_of_all() {
         !std::path::Path::new(&told).exists(),
         "an agent has called done"
     );
-    let mut finished = done.finish(merged, Failures::default());
+    let mut finished = done.finish(merged, Failures::default(), Vec::new());
     assert_eq!(finished.failure(), None);
     finished.done().expect("the script is correct");
     let told = std::fs::read_to_string(told).expect("done has written it");
@@ -212,7 +212,7 @@ fn the_failures_of_agents_are_those_of_the_run() {
     let server = server();
     let done = DoneScript::load(&plan(&server, Pacing::Closed, 1)).expect("no script");
     let merged = run_by_fleet(&plan(&server, Pacing::Closed, 10), 1);
-    let finished = done.finish(merged, failures);
+    let finished = done.finish(merged, failures, Vec::new());
     assert_eq!(
         finished.failure().as_deref(),
         Some("a.lua:1: boom (in request)")

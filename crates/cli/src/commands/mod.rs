@@ -17,6 +17,7 @@ mod report;
 pub(crate) mod restore;
 pub(crate) mod result_file;
 pub(crate) mod run;
+pub(crate) mod run_maker;
 mod samples;
 mod screen;
 mod serve;

@@ -1,5 +1,6 @@
 //! `wrkbench run`: prepare, print the banner, run, report, save.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -9,16 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::outputs::{Event, Observers, RunEnd, RunStart};
 use anyhow::{Context, bail};
-use fleet::{FleetFinished, PreparedFleet, RunId};
 use judging::sentences::verdict_lines;
 use judging::{Criterion, Purpose};
 use live::screen::Model;
 use plan::RunPlan;
-use plan::readable::counted;
 use report::Format;
 use results::metric::percentile_of;
 use results::{RunResult, Verdict, nearest};
-use runner::{Finished, Invocation, Prepared, RunObservers};
+use runner::{Finished, Invocation, PreparedRun, RunObservers};
 
 use super::interrupts::{BeforeStart, Interrupts};
 use super::result_file::{self, Readers};
@@ -28,7 +27,7 @@ use super::terminal::Terminal;
 use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, report as report_command, watching};
 use crate::args::{JsonTarget, OutputOptions, RunRequest, environment_variables, version_line};
 use crate::console::Console;
-use crate::fleet::{FleetLink, FleetRequest};
+use crate::fleet;
 
 /// The run failed: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
@@ -63,22 +62,17 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     }
     // Before the script is loaded, since its top level may print.
     let Streams { mut output, stdout } = open_streams(options, console)?;
-    let link = request.fleet.as_ref();
-    let link = link
-        .map(|fleet| FleetLink::open(fleet, console))
-        .transpose()?;
+    let maker = fleet::maker(request.fleet.as_ref(), console)?;
     let mut invocation = invocation(options.keep_secrets, console);
     invocation.command_line = request.command_line.unwrap_or(invocation.command_line);
-    let fleet = request.fleet.as_ref().zip(link.as_ref());
-    let ready = Ready::new(request.plan, invocation, fleet)?;
-    check_names("--fail-if", &options.fail_if, ready.request_names())?;
+    let prepared = maker.prepare(request.plan, invocation, None)?;
+    check_names("--fail-if", &options.fail_if, prepared.request_names())?;
     let samples = request.samples.as_deref().map(open_samples).transpose()?;
     let (samples_file, samples) = samples.unzip();
     let mut observers = open_observers(options, stdout, console)?;
     let is_link = request.tool.is_some();
-    tell_before(&ready, options, (request.version, is_link), console);
-    let note = link.as_ref().and_then(|link| link.note(ready.run_id()));
-    tell_note(note, options, console);
+    tell_before(&*prepared, options, (request.version, is_link), console);
+    tell_note(maker.note(&*prepared), options, console);
     // Not later: after the banner, users expect a report.
     let interrupts = match terminal {
         Some(_) => Interrupts::watch_for_screen(console),
@@ -86,22 +80,22 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     };
     let interrupts = interrupts.context("cannot watch for Ctrl-C")?;
     before_start.end();
-    show_banner(ready.plan(), options, &mut output)?;
-    let screen = open_screen(terminal, ready.plan(), &interrupts)?;
+    show_banner(prepared.plan(), options, &mut output)?;
+    let screen = open_screen(terminal, prepared.plan(), &interrupts)?;
     observers.set_display(match (&screen, has_line) {
-        (Some(screen), _) => Some(screen.display(ready.plan())),
-        (None, true) => watching::display(ready.plan(), &interrupts.stop, console),
+        (Some(screen), _) => Some(screen.display(prepared.plan())),
+        (None, true) => watching::display(prepared.plan(), &interrupts.stop, console),
         (None, false) => None,
     });
-    let mut ended = ready.run(&interrupts.stop, samples, options, &mut observers);
+    let mut ended = make(prepared, &interrupts.stop, samples, options, &mut observers);
     observers.remove_display();
     drop(screen);
-    if let Ok((finished, _)) = &mut ended {
+    if let Ok(finished) = &mut ended {
         name_file(&mut finished.result, request.shown_file);
     }
     tell_end(&ended, options, &mut observers);
-    let (mut finished, notes) = match ended {
-        Ok(ended) => ended,
+    let mut finished = match ended {
+        Ok(finished) => finished,
         Err(error) => {
             outputs::close(observers, options.quiet, console);
             return Err(error);
@@ -109,7 +103,7 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     };
     runner::flush_script_output();
     let delivered = deliver(&mut finished, options, &mut output, &interrupts.stop);
-    let code = tell_after(&mut finished, notes, options, request.version, console);
+    let code = tell_after(&mut finished, options, request.version, console);
     interrupts.end_at_next_signal();
     outputs::close(observers, options.quiet, console);
     delivered?;
@@ -214,12 +208,12 @@ fn name_file(result: &mut RunResult, shown: Option<PathBuf>) {
 
 /// Tells the outputs how the run has ended; the error is why it was aborted.
 fn tell_end(
-    ended: &anyhow::Result<(Finished, Vec<String>)>,
+    ended: &anyhow::Result<Finished>,
     options: &OutputOptions,
     observers: &mut Observers<'_>,
 ) {
     match ended {
-        Ok((finished, _)) => observers.event(&Event::End(RunEnd {
+        Ok(finished) => observers.event(&Event::End(RunEnd {
             result: Ok(&finished.result),
             failed: &conditions_that_hold(&finished.result, options),
         })),
@@ -230,119 +224,35 @@ fn tell_end(
     }
 }
 
-/// A run that is ready to start, here or on the machines of a fleet.
-enum Ready<'f> {
-    Here(Box<Prepared>),
-    Fleet(Box<PreparedFleet<'f>>),
+/// Generates the load. The result has the labels.
+fn make(
+    prepared: Box<dyn PreparedRun + '_>,
+    stop: &AtomicBool,
+    samples: Option<Box<dyn Write + Send>>,
+    options: &OutputOptions,
+    observers: &mut Observers<'_>,
+) -> anyhow::Result<Finished> {
+    tell_start(&*prepared, &options.labels, observers);
+    let observer = observers.observer();
+    let finished = prepared.start(stop, RunObservers { samples, observer });
+    let mut finished = finished.map_err(anyhow::Error::from_boxed)?;
+    let environment = &mut finished.result.environment;
+    environment.labels.clone_from(&options.labels);
+    Ok(finished)
 }
 
-impl<'f> Ready<'f> {
-    fn new(
-        plan: RunPlan,
-        invocation: Invocation,
-        fleet: Option<(&FleetRequest, &'f FleetLink)>,
-    ) -> anyhow::Result<Self> {
-        let Some((request, link)) = fleet else {
-            return Ok(Self::Here(Box::new(runner::prepare(plan, invocation)?)));
-        };
-        let coordinator = link.coordinator();
-        let prepared = coordinator.prepare(plan, &invocation, &request.selection)?;
-        Ok(Self::Fleet(Box::new(prepared)))
-    }
-
-    fn plan(&self) -> &RunPlan {
-        match self {
-            Self::Here(prepared) => prepared.plan(),
-            Self::Fleet(prepared) => prepared.plan(),
-        }
-    }
-
-    /// Whether requests depend on the seed.
-    fn draws_requests(&self) -> bool {
-        match self {
-            Self::Here(prepared) => prepared.draws_requests(),
-            Self::Fleet(prepared) => prepared.draws_requests(),
-        }
-    }
-
-    /// The names of the requests of a file; `None` without a file.
-    fn request_names(&self) -> Option<&[String]> {
-        match self {
-            Self::Here(prepared) => prepared.request_names(),
-            Self::Fleet(prepared) => prepared.request_names(),
-        }
-    }
-
-    fn notes(&self) -> &[String] {
-        match self {
-            Self::Here(prepared) => prepared.notes(),
-            Self::Fleet(prepared) => prepared.notes(),
-        }
-    }
-
-    /// The name of a run by a fleet.
-    fn run_id(&self) -> Option<&RunId> {
-        match self {
-            Self::Here(_) => None,
-            Self::Fleet(prepared) => Some(prepared.id()),
-        }
-    }
-
-    /// The backend and why it was chosen, or who chooses it.
-    fn backend(&self) -> String {
-        match self {
-            Self::Here(prepared) => {
-                format!(
-                    "backend {}: {}",
-                    prepared.backend(),
-                    prepared.backend_reason()
-                )
-            }
-            Self::Fleet(prepared) => {
-                format!(
-                    "{}: each chooses its backend",
-                    counted(prepared.agents().len() as u64, "agent")
-                )
-            }
-        }
-    }
-
-    fn agents(&self) -> &[(String, String)] {
-        match self {
-            Self::Here(_) => &[],
-            Self::Fleet(prepared) => prepared.agents(),
-        }
-    }
-
-    /// Generates the load. The notes are about the agents. The result has the labels.
-    fn run(
-        self,
-        stop: &AtomicBool,
-        samples: Option<Box<dyn Write + Send>>,
-        options: &OutputOptions,
-        observers: &mut Observers<'_>,
-    ) -> anyhow::Result<(Finished, Vec<String>)> {
-        observers.event(&Event::Start(RunStart {
-            plan: self.plan(),
-            labels: &options.labels,
-            run_id: self.run_id().map(RunId::as_str),
-            agents: self.agents(),
-        }));
-        let observer = observers.observer();
-        let (mut finished, notes) = match self {
-            Self::Here(prepared) => {
-                let observers = RunObservers { samples, observer };
-                (prepared.run(stop, observers)?, Vec::new())
-            }
-            Self::Fleet(prepared) => {
-                let FleetFinished { finished, notes } = prepared.run(stop, observer)?;
-                (finished, notes)
-            }
-        };
-        let environment = &mut finished.result.environment;
-        environment.labels.clone_from(&options.labels);
-        Ok((finished, notes))
-    }
+/// Tells the outputs which run is about to start.
+pub(super) fn tell_start(
+    prepared: &dyn PreparedRun,
+    labels: &BTreeMap<String, String>,
+    observers: &mut Observers<'_>,
+) {
+    observers.event(&Event::Start(RunStart {
+        plan: prepared.plan(),
+        labels,
+        run_id: prepared.run_id(),
+        agents: prepared.agents(),
+    }));
 }
 
 /// Checks that the requests that conditions name exist. `option` is where the conditions are from.
@@ -488,24 +398,24 @@ fn links_print_notes(console: &Console) -> bool {
 }
 
 fn tell_before(
-    ready: &Ready<'_>,
+    prepared: &dyn PreparedRun,
     options: &OutputOptions,
     (version, is_link): (bool, bool),
     console: &Console,
 ) {
     // Called through a link, this line is one of the notes.
     if version && !(options.quiet && is_link) {
-        console.tell(ready.backend());
+        console.tell(prepared.backend());
     }
     if options.quiet {
         return;
     }
-    for note in ready.notes() {
+    for note in prepared.notes() {
         console.tell(format_args!("note: {note}"));
     }
     tell_reversed(&options.fail_if, Purpose::FailsRun, console);
-    let plan = ready.plan();
-    let what = match (plan.pacing.random_seed(), ready.draws_requests()) {
+    let plan = prepared.plan();
+    let what = match (plan.pacing.random_seed(), prepared.draws_requests()) {
         (Some(_), false) => "arrivals",
         (Some(_), true) => "arrivals and requests",
         (None, true) => "requests",
@@ -521,12 +431,11 @@ fn tell_before(
 /// conditions, which determine the exit code.
 pub(crate) fn tell_after(
     finished: &mut Finished,
-    mut notes: Vec<String>,
     options: &OutputOptions,
     version: bool,
     console: &Console,
 ) -> u8 {
-    notes.extend(finished.take_notes());
+    let notes = finished.take_notes();
     if let Some(failure) = finished.failure() {
         console.tell(failure);
         return EXIT_FAILURE;

@@ -37,6 +37,7 @@ use results::{Cell, RunResult, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
 use super::result_file::Readers;
+use super::run_maker::{RunMaker, ThisMachine};
 use super::screen::{self, Screen, View};
 use super::terminal::Terminal;
 use super::{TO_STDOUT, outputs, restore};
@@ -45,7 +46,7 @@ use crate::args::{
     run_of_plan,
 };
 use crate::console::Console;
-use crate::fleet::SweepFleet;
+use crate::fleet;
 use conclusion::ComparisonLimits;
 use progress::ProgressReporter;
 use until::Until;
@@ -63,8 +64,7 @@ type Runs = BTreeMap<u32, Result<RunRequest, String>>;
 struct PreparedSweep<'c> {
     prepared: PreparedExperiment,
     runs: Runs,
-    /// Makes the runs, unless this machine does.
-    fleet: Option<SweepFleet>,
+    maker: Box<dyn RunMaker>,
     console: &'c Console,
 }
 
@@ -91,10 +91,9 @@ pub(super) fn sweep(request: &CampaignRequest, console: &Console) -> anyhow::Res
     let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
     if remaining > 0 || arguments.dry_run {
-        sweep.fleet = SweepFleet::connect(&arguments.fleet, &sweep.prepared.spec, console)?;
-        if let Some(fleet) = &sweep.fleet {
-            others = fleet.hosts(&sweep.prepared.spec)?;
-        }
+        let spec = &sweep.prepared.spec;
+        sweep.maker = fleet::maker_of_sweep(&arguments.fleet, spec, console)?;
+        others = sweep.maker.hosts(spec)?;
         if let Some(refused) = sweep.check(request, &mut machine, &mut others, &mut *output)? {
             return Ok(refused);
         }
@@ -264,7 +263,7 @@ impl<'c> PreparedSweep<'c> {
         Ok(Self {
             runs: runs(&prepared.spec, &prepared.schedule.cells),
             prepared,
-            fleet: None,
+            maker: Box::new(ThisMachine),
             console,
         })
     }
@@ -372,7 +371,7 @@ impl<'c> PreparedSweep<'c> {
         output: &mut dyn Write,
     ) -> anyhow::Result<Option<ExitCode>> {
         let arguments = &request.arguments;
-        let agents = self.fleet.as_ref().map(|fleet| fleet.agents.as_slice());
+        let agents = self.maker.agents();
         let search = self.prepared.spec.search.as_ref();
         let conditions = search.map_or(&[][..], |search| &search.slo);
         let mut check = |cell: &Cell| {
@@ -389,11 +388,8 @@ impl<'c> PreparedSweep<'c> {
             let _ = (&self.console.stderr).write_all(text.as_bytes());
         }
         if !arguments.quiet {
-            let left_out = self
-                .fleet
-                .as_ref()
-                .and_then(|fleet| fleet.left_out.as_ref());
-            let notes = self.prepared.remaining.notes.iter().chain(left_out);
+            let notes = self.prepared.remaining.notes.iter();
+            let notes = notes.chain(self.maker.left_out());
             for note in notes.chain(&preflight.notes) {
                 self.console.tell(format_args!("note: {note}"));
             }
@@ -509,7 +505,7 @@ impl<'c> PreparedSweep<'c> {
             tries: &tries,
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &|planned| self.nominal_time(planned),
-            keeps_samples: self.fleet.is_none(),
+            keeps_samples: self.maker.agents().is_none(),
         };
         let observers = RefCell::new(observers);
         let mut has_announced = arguments.quiet;
@@ -549,11 +545,11 @@ impl<'c> PreparedSweep<'c> {
         stop: &AtomicBool,
     ) -> Result<RunResult, String> {
         let runs = (&self.runs, &self.prepared.spec);
-        let (fleet, mut notes) = (self.fleet.as_ref(), Vec::new());
+        let mut notes = Vec::new();
         let made = one_run::make(
             assignment,
             runs,
-            fleet,
+            &*self.maker,
             stop,
             observers,
             &mut notes,

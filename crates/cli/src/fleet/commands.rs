@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::outputs::{Observers, Output};
 use anyhow::{Context, bail};
 use fleet::{
-    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FetchedRun, FleetFinished, FleetOptions,
-    Label, Limits, LinkListener, LinkNews, LocalFleet, Login, Nats, NatsOptions, Number, OnLost,
-    Present, RECONNECT_DELAY, RunId, SigningKey, StoppedRun, TrustList, clock, random,
+    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FetchedRun, FleetOptions, Label, Limits,
+    LinkListener, LinkNews, LocalFleet, Login, Nats, NatsOptions, Number, OnLost, Present,
+    RECONNECT_DELAY, RunId, SigningKey, StoppedRun, TrustList, clock, random,
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
@@ -68,7 +68,7 @@ impl FleetLink {
 
     /// What the user should know about a run with this name. One that is made by agents of this
     /// machine ends with this process.
-    pub(crate) fn note(&self, run: Option<&RunId>) -> Option<String> {
+    pub(crate) fn note(&self, run: Option<&str>) -> Option<String> {
         match self {
             Self::Nats(_) => run.map(|run| {
                 format!(
@@ -258,11 +258,10 @@ fn fetch(
         result_file::check_destination("--json", path)?;
     }
     let coordinator = commander(servers, link, "wrkbench fleet fetch", console)?;
-    let FetchedRun { run, keeps_secrets } = coordinator.fetch(run)?;
-    let FleetFinished {
-        mut finished,
-        notes,
-    } = run;
+    let FetchedRun {
+        run: mut finished,
+        keeps_secrets,
+    } = coordinator.fetch(run)?;
     let options = OutputOptions::of_fetched(&finished.result.plan, json.cloned(), keeps_secrets);
     let mut output = &console.stdout;
     if options.json != Some(JsonTarget::Stdout) {
@@ -271,7 +270,7 @@ fn fetch(
     // No signal is caught.
     let never = AtomicBool::new(false);
     let delivered = deliver(&mut finished, &options, &mut output, &never);
-    let code = tell_after(&mut finished, notes, &options, false, console);
+    let code = tell_after(&mut finished, &options, false, console);
     delivered?;
     Ok(ExitCode::from(code))
 }

@@ -16,7 +16,7 @@ use cluster::session::LEASE_NS;
 use cluster::targets::{Targets, TargetsError};
 use plan::Share;
 use results::snapshot::Snapshot;
-use runner::{Invocation, Observer, Permit, RunObservers, Variables};
+use runner::{Invocation, Observer, Permit, PreparedRun as _, RunObservers, Variables};
 use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
 
 use super::{LoadOrder, LoadReport, MAX_FRAME_BYTES};

@@ -1,6 +1,5 @@
 //! One run of a sweep, in this process.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,25 +7,25 @@ use std::time::Duration;
 
 use experiment::{Assignment, Spec};
 use judging::Criterion;
-use outputs::{Event, Observers, RunEnd, RunStart};
+use outputs::{Event, Observers, RunEnd};
 use plan::{Arrivals, Pacing, RunPlan, Stop};
 use results::{Cell, RunResult, SearchStep};
-use runner::{Finished, Invocation, RunObservers, RunnerError};
+use runner::{Finished, PreparedRun, RunObservers, RunnerError};
 
-use super::super::run::{check_names, draw_seed, invocation};
+use super::super::run::{check_names, draw_seed, invocation, tell_start};
+use super::super::run_maker::RunMaker;
 use super::super::samples::SamplesFile;
 use super::Runs;
 use super::early_end::{EarlyEnd, Requirements};
 use crate::args::RunRequest;
 use crate::console::Console;
-use crate::fleet::{SweepFleet, why_partial};
 
-/// Makes the run, on this machine or by a fleet. What the user should know is added to the notes.
+/// Makes the run. What the user should know is added to the notes.
 /// The error is the reason why the run cannot be used, in a line.
 pub(super) fn make(
     assignment: Assignment<'_>,
     (runs, spec): (&Runs, &Spec),
-    fleet: Option<&SweepFleet>,
+    maker: &dyn RunMaker,
     interrupted: &AtomicBool,
     observers: &mut Observers<'_>,
     notes: &mut Vec<String>,
@@ -45,25 +44,23 @@ pub(super) fn make(
         draw_seed(&mut plan);
     }
     let invocation = invocation(request.report.keep_secrets, console);
-    let observed = (&mut *observers, &request.report.labels);
-    let finished = match fleet {
-        Some(fleet) => {
-            let run = (plan, &invocation);
-            fleet.run(run, (spec, cell), interrupted, observed, notes)
-        }
-        None => {
-            let conditions = spec.search.as_ref().map_or(&[][..], |search| &search.slo);
-            let early = Requirements::of(assignment.planned.step.as_ref(), conditions);
-            let run = (plan, invocation);
-            here(run, assignment.samples, interrupted, early, observed)
-        }
-    };
+    let is_here = maker.agents().is_none();
+    let conditions = spec.search.as_ref().map_or(&[][..], |search| &search.slo);
+    let step = assignment.planned.step.as_ref().filter(|_| is_here);
+    let early = Requirements::of(step, conditions);
+    let finished = samples(&plan, assignment.samples, is_here).and_then(|samples| {
+        let prepared = maker.prepare(plan, invocation, Some((spec, cell)));
+        let prepared = prepared.map_err(|error| error.to_string())?;
+        tell_start(&*prepared, &request.report.labels, observers);
+        start(prepared, samples, interrupted, early, observers)
+    });
     let result = finished.as_ref().map(|finished| &finished.result);
     observers.event(&Event::End(RunEnd {
         result: result.map_err(String::as_str),
         failed: &[],
     }));
     let mut finished = finished?;
+    notes.append(&mut finished.agent_notes);
     finished.settle();
     if let Some(failure) = finished.failure() {
         return Err(failure);
@@ -114,25 +111,17 @@ fn set_load(plan: &mut RunPlan, step: &SearchStep) {
     draw_seed(plan);
 }
 
-/// Makes the run on this machine. It ends early if it misses the `requirements` by far.
-fn here(
-    (plan, invocation): (RunPlan, Invocation),
-    samples_path: &Path,
+/// Generates the load. The run ends early if it misses the `requirements` by far.
+fn start(
+    prepared: Box<dyn PreparedRun + '_>,
+    samples: Option<Box<dyn Write + Send>>,
     interrupted: &AtomicBool,
     requirements: Option<Requirements<'_>>,
-    (observers, labels): (&mut Observers<'_>, &BTreeMap<String, String>),
+    observers: &mut Observers<'_>,
 ) -> Result<Finished, String> {
-    let samples = samples(&plan, samples_path)?;
-    let prepared = runner::prepare(plan, invocation).map_err(|error| error.to_string())?;
-    observers.event(&Event::Start(RunStart {
-        plan: prepared.plan(),
-        labels,
-        run_id: None,
-        agents: &[],
-    }));
     let observer = observers.observer();
     let Some(requirements) = requirements else {
-        let finished = prepared.run(interrupted, RunObservers { samples, observer });
+        let finished = prepared.start(interrupted, RunObservers { samples, observer });
         return finished.map_err(|error| error.to_string());
     };
     let stop = AtomicBool::new(false);
@@ -147,7 +136,7 @@ fn here(
         samples,
         observer: Some(&mut observer),
     };
-    let finished = prepared.run(&stop, observers);
+    let finished = prepared.start(&stop, observers);
     let is_hopeless = observer.is_hopeless && !interrupted.load(Ordering::Relaxed);
     let mut finished = finished.map_err(|error| error.to_string())?;
     let window = &mut finished.result.window;
@@ -155,6 +144,16 @@ fn here(
         (window.interrupted, window.is_hopeless) = (false, true);
     }
     Ok(finished)
+}
+
+/// Why a result is partial, if it is.
+fn why_partial(result: &RunResult) -> Option<String> {
+    let mut warnings = result.warnings.iter();
+    let found = warnings.find(|it| it.data.is_partial());
+    let text = found.map(|warning| warning.text.clone());
+    result
+        .is_partial()
+        .then(|| text.unwrap_or_else(|| "partial result".to_owned()))
 }
 
 /// The plan of a cell's run, after everything but the target was checked: a hook may start the
@@ -199,12 +198,117 @@ fn request<'r>(cell: &Cell, runs: &'r Runs) -> Result<&'r RunRequest, String> {
     }
 }
 
-/// The file for samples, if the run takes any.
-fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>, String> {
-    if plan.telemetry.as_ref().is_none_or(|t| t.sockets.is_none()) {
+/// The file for samples, if the run takes any. Agents send none.
+fn samples(
+    plan: &RunPlan,
+    path: &Path,
+    is_here: bool,
+) -> Result<Option<Box<dyn Write + Send>>, String> {
+    if !is_here || plan.telemetry.as_ref().is_none_or(|t| t.sockets.is_none()) {
         return Ok(None);
     }
     SamplesFile::create(path)
         .map(|(_, writer)| Some(writer))
         .map_err(|error| format!("{}: cannot be written ({error})", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use plan::Target;
+    use results::snapshot::Snapshot;
+    use results::{SearchPhase, Window};
+    use runner::{DoneScript, Failures};
+
+    use super::*;
+
+    /// A run without load, of which the observers see one snapshot.
+    struct Pretended {
+        plan: RunPlan,
+        snapshot: Snapshot,
+    }
+
+    impl PreparedRun for Pretended {
+        fn plan(&self) -> &RunPlan {
+            &self.plan
+        }
+
+        fn notes(&self) -> &[String] {
+            &[]
+        }
+
+        fn draws_requests(&self) -> bool {
+            false
+        }
+
+        fn request_names(&self) -> Option<&[String]> {
+            None
+        }
+
+        fn backend(&self) -> String {
+            String::new()
+        }
+
+        fn start(
+            self: Box<Self>,
+            interrupted: &AtomicBool,
+            observers: RunObservers<'_>,
+        ) -> Result<Finished, Box<dyn Error + Send + Sync>> {
+            let observer = observers.observer.ok_or("nobody observes")?;
+            observer.snapshot(&self.snapshot);
+            observer.turn(Duration::ZERO);
+            let window = Window {
+                interrupted: interrupted.load(Ordering::Relaxed),
+                ..Window::default()
+            };
+            let result = RunResult::new(self.plan, window);
+            Ok(DoneScript::default().finish(result, Failures::default(), Vec::new()))
+        }
+    }
+
+    /// Whether a run of the bracket with `slow` responses ends as interrupted, and as hopeless.
+    fn ends(slow: u64, interrupted: bool) -> (bool, bool) {
+        let step = SearchStep {
+            phase: SearchPhase::Bracket,
+            rate_per_sec: Some(100.0),
+            duration_ms: 1000,
+            number: 1,
+            connections: None,
+            excess: None,
+            is_spoiled: false,
+            carried_per_sec: None,
+            not_carried_per_sec: None,
+            outcome: None,
+        };
+        let slo = Criterion::parse_list("p99<10ms").expect("a condition");
+        let mut snapshot = Snapshot::default();
+        snapshot.latency.record_n(1_000_000_000, slow);
+        let target = Target::parse("http://h/").expect("a URL");
+        let plan = RunPlan::new(target);
+        let run = Box::new(Pretended { plan, snapshot });
+        let requirements = Requirements::of(Some(&step), &slo);
+        let interrupted = AtomicBool::new(interrupted);
+        let finished = start(
+            run,
+            None,
+            &interrupted,
+            requirements,
+            &mut Observers::default(),
+        );
+        let window = finished.expect("it starts").result.window;
+        (window.interrupted, window.is_hopeless)
+    }
+
+    #[test]
+    fn a_run_that_misses_the_conditions_by_far_is_told_to_stop() {
+        assert_eq!(ends(0, false), (false, false));
+        assert_eq!(ends(100, false), (false, true));
+    }
+
+    #[test]
+    fn an_interrupt_reaches_a_run_that_may_end_early() {
+        assert_eq!(ends(0, true), (true, false));
+        assert_eq!(ends(100, true), (true, false));
+    }
 }
