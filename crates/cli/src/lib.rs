@@ -8,6 +8,10 @@
 mod args;
 mod commands;
 mod console;
+#[cfg(feature = "fleet")]
+mod fleet;
+#[cfg(not(feature = "fleet"))]
+#[path = "fleet/absent.rs"]
 mod fleet;
 
 use std::io;

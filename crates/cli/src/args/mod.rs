@@ -68,7 +68,7 @@ pub(crate) use sweep::SweepArgs;
 pub(crate) use table::{TableLayout, TableRequest};
 use versus::VersusArgs;
 
-use crate::fleet::{self, AgentArgs, FleetCommand, FleetCommandArgs};
+use crate::fleet::{self, FleetCommandRequest, FleetCommands};
 
 /// What the command line requests.
 #[derive(Debug)]
@@ -87,8 +87,7 @@ pub(crate) enum Request {
     Grpc(Box<GrpcRequest>),
     Sockets(SocketsRequest),
     Restore(RestoreArgs),
-    Agent(Box<AgentArgs>),
-    Fleet(Box<FleetCommand>),
+    Fleet(FleetCommandRequest),
     /// What to be instead of a command, and its folder.
     Companion(Companion, PathBuf),
     Completions(CompletionsArgs),
@@ -195,8 +194,8 @@ enum Command {
     Grpc(Box<grpc::GrpcArgs>),
     Sockets(sockets::SocketsArgs),
     Restore(RestoreArgs),
-    Agent(Box<AgentArgs>),
-    Fleet(Box<FleetCommandArgs>),
+    #[command(flatten)]
+    Fleet(FleetCommands),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -247,7 +246,7 @@ fn parse_either(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, R
     }
     let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native
-        && let Some(run) = fleet::run_by_local_fleet(&arguments)
+        && let Some(run) = fleet::run_by_local_fleet(&arguments)?
     {
         return parse_run(dialect, run.to_vec());
     }
@@ -352,8 +351,7 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         }
         Some(Command::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Command::Restore(restore)) => Ok(Request::Restore(restore)),
-        Some(Command::Agent(agent)) => Ok(Request::Agent(agent)),
-        Some(Command::Fleet(fleet)) => Ok(Request::Fleet(Box::new(fleet.into_command()?))),
+        Some(Command::Fleet(fleet)) => fleet.into_request().map(Request::Fleet),
         Some(Command::Completions(completions)) => Ok(Request::Completions(completions)),
         Some(Command::Man(man)) => Ok(Request::Man(man)),
         None => run_request(line.run, Dialect::Native),

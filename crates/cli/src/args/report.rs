@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use judging::{Criterion, CriterionError};
 use plan::units::parse_percent;
-use plan::{GivenOptions, Heading, OptionSpec, RunPlan, Settable, Setter};
+use plan::{GivenOptions, Heading, OptionSpec, Settable, Setter};
 use report::{Format, TextOptions};
 
 use super::outputs::{OutputsArgs, StreamTarget};
@@ -347,24 +347,6 @@ impl Traits {
 }
 
 impl OutputOptions {
-    /// Those of a run by a fleet whose results are fetched later.
-    pub(crate) fn of_fetched(plan: &RunPlan, json: Option<JsonTarget>, keep_secrets: bool) -> Self {
-        Self {
-            style: if plan.pacing.is_open() {
-                Style::Wrk2
-            } else {
-                Style::Wrk
-            },
-            text: TextOptions {
-                plain_if_empty: true,
-                ..TextOptions::default()
-            },
-            json,
-            keep_secrets,
-            ..Self::default()
-        }
-    }
-
     /// Whether stdout is for a program, so that nothing else may be written there.
     pub(crate) fn needs_stdout(&self) -> bool {
         self.json == Some(JsonTarget::Stdout) || self.outputs.take_stdout()

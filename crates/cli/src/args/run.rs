@@ -11,7 +11,7 @@ use super::plan_options::PlanOptionArgs;
 use super::report::{ReportArgs, ReportValues, Traits};
 use super::url::{self, GivenUrl};
 use super::{Dialect, OutputOptions, Refusal, Style};
-use crate::fleet::{FleetArgs, FleetRequest, FleetSource};
+use crate::fleet::{FleetArgs, FleetRequest};
 
 /// Load one URL (the default command)
 ///
@@ -337,7 +337,7 @@ impl FromArgMatches for ReplayCommandArgs {
 /// Only a fleet with a hub reaches other machines, and its coordinator is rarely on the server's.
 fn check_profile(server: &str, fleet: Option<&FleetRequest>) -> Result<(), Refusal> {
     let names_host = ProfiledServer::of(server).is_ok_and(|it| it.host.is_some());
-    let has_hub = fleet.is_some_and(|fleet| matches!(fleet.source, FleetSource::Nats { .. }));
+    let has_hub = fleet.is_some_and(FleetRequest::has_hub);
     match (names_host, has_hub) {
         (true, false) => Err(Refusal(format!(
             "--profile {server}: another machine is reached through a fleet (give --fleet \

@@ -1,5 +1,6 @@
 //! Command lines and what becomes of them.
 
+#[cfg(feature = "fleet")]
 mod fleets;
 mod llm;
 mod repeat;

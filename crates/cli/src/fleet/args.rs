@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use fleet::{
     AgentId, FleetName, Label, LocalFleet, Number, OnLost, RunId, Selection, Targets, Wanted,
 };
@@ -178,6 +178,13 @@ pub(crate) struct FleetRequest {
     pub(crate) source: FleetSource,
     pub(crate) on_lost: OnLost,
     pub(crate) selection: Selection,
+}
+
+impl FleetRequest {
+    /// Whether agents are on other machines.
+    pub(crate) fn has_hub(&self) -> bool {
+        matches!(self.source, FleetSource::Nats { .. })
+    }
 }
 
 /// Where the agents are.
@@ -478,6 +485,31 @@ pub(crate) enum FleetCommand {
     Key { file: Option<PathBuf> },
 }
 
+/// The commands about fleets.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommands {
+    Agent(Box<AgentArgs>),
+    Fleet(Box<FleetCommandArgs>),
+}
+
+impl FleetCommands {
+    /// # Errors
+    /// If something is missing, or options do not go together.
+    pub(crate) fn into_request(self) -> Result<FleetCommandRequest, Refusal> {
+        Ok(match self {
+            Self::Agent(agent) => FleetCommandRequest::Agent(agent),
+            Self::Fleet(fleet) => FleetCommandRequest::Fleet(Box::new(fleet.into_command()?)),
+        })
+    }
+}
+
+/// A checked command about fleets.
+#[derive(Debug)]
+pub(crate) enum FleetCommandRequest {
+    Agent(Box<AgentArgs>),
+    Fleet(Box<FleetCommand>),
+}
+
 impl FleetCommandArgs {
     /// # Errors
     /// If something is missing, or does not belong to what is to be done.
@@ -551,11 +583,16 @@ impl FleetCommandArgs {
 }
 
 /// `fleet --local ...` without `fleet`: the arguments of a run.
-pub(crate) fn run_by_local_fleet(arguments: &[OsString]) -> Option<&[OsString]> {
-    let (first, rest) = arguments.split_first()?;
+///
+/// # Errors
+/// Only in a program without fleets.
+pub(crate) fn run_by_local_fleet(arguments: &[OsString]) -> Result<Option<&[OsString]>, Refusal> {
+    let Some((first, rest)) = arguments.split_first() else {
+        return Ok(None);
+    };
     let is_local = |argument: &OsString| {
         let argument = argument.to_string_lossy();
         argument == "--local" || argument.starts_with("--local=")
     };
-    (first == "fleet" && rest.iter().any(is_local)).then_some(rest)
+    Ok((first == "fleet" && rest.iter().any(is_local)).then_some(rest))
 }

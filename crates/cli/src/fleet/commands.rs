@@ -15,9 +15,12 @@ use fleet::{
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
+use report::TextOptions;
 
-use super::args::{AgentArgs, FleetCommand, FleetRequest, FleetSource, LinkArgs, LoginArgs};
-use crate::args::{Companion, JsonTarget, OutputOptions};
+use super::args::{
+    AgentArgs, FleetCommand, FleetCommandRequest, FleetRequest, FleetSource, LinkArgs, LoginArgs,
+};
+use crate::args::{Companion, JsonTarget, OutputOptions, Style};
 use crate::commands::interrupts::Interrupts;
 use crate::commands::run::{deliver, tell_after};
 use crate::commands::{outputs, print, restore, result_file};
@@ -80,11 +83,25 @@ impl FleetLink {
     }
 }
 
+/// Carries out a command about fleets.
+///
+/// # Errors
+/// As for each of them.
+pub(crate) fn perform(
+    request: &FleetCommandRequest,
+    console: &Console,
+) -> anyhow::Result<ExitCode> {
+    match request {
+        FleetCommandRequest::Agent(arguments) => agent(arguments, console),
+        FleetCommandRequest::Fleet(command) => fleet(command, console),
+    }
+}
+
 /// Serves coordinators until a signal.
 ///
 /// # Errors
 /// When a file cannot be read, or signals cannot be watched.
-pub(crate) fn agent(arguments: &AgentArgs, console: &Console) -> anyhow::Result<ExitCode> {
+fn agent(arguments: &AgentArgs, console: &Console) -> anyhow::Result<ExitCode> {
     let machine = runner::environment(&runner::Invocation::default());
     let host = machine.hostname.as_deref().unwrap_or("agent");
     let options = AgentOptions {
@@ -209,7 +226,7 @@ fn end_with_stdin(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// As for each of its commands.
-pub(crate) fn fleet(command: &FleetCommand, console: &Console) -> anyhow::Result<ExitCode> {
+fn fleet(command: &FleetCommand, console: &Console) -> anyhow::Result<ExitCode> {
     match command {
         FleetCommand::Status {
             servers,
@@ -262,7 +279,20 @@ fn fetch(
         run: mut finished,
         keeps_secrets,
     } = coordinator.fetch(run)?;
-    let options = OutputOptions::of_fetched(&finished.result.plan, json.cloned(), keeps_secrets);
+    let options = OutputOptions {
+        style: if finished.result.plan.pacing.is_open() {
+            Style::Wrk2
+        } else {
+            Style::Wrk
+        },
+        text: TextOptions {
+            plain_if_empty: true,
+            ..TextOptions::default()
+        },
+        json: json.cloned(),
+        keep_secrets: keeps_secrets,
+        ..OutputOptions::default()
+    };
     let mut output = &console.stdout;
     if options.json != Some(JsonTarget::Stdout) {
         output.write_all(report::text::banner(&finished.result.plan).as_bytes())?;

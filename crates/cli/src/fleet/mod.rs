@@ -7,10 +7,11 @@ mod load_process;
 mod maker;
 
 pub(crate) use args::{
-    AgentArgs, FleetArgs, FleetCommand, FleetCommandArgs, FleetRequest, FleetSource,
-    run_by_local_fleet,
+    FleetArgs, FleetCommandRequest, FleetCommands, FleetRequest, run_by_local_fleet,
 };
-pub(crate) use commands::{agent, fleet};
+#[cfg(test)]
+pub(crate) use args::{FleetCommand, FleetSource};
+pub(crate) use commands::perform;
 pub(crate) use host_deputy::work;
 pub(crate) use load_process::make_load;
 pub(crate) use maker::{maker, maker_of_sweep};

@@ -164,7 +164,7 @@ fn what_does_not_fit_a_fleet_is_refused() {
 #[test]
 fn an_agent_may_send_anywhere_unless_it_is_told_where() {
     let targets = |line: &str| match parsed_as(Dialect::Native, line) {
-        Ok(Request::Agent(agent)) => agent.targets,
+        Ok(Request::Fleet(FleetCommandRequest::Agent(agent))) => agent.targets,
         other => panic!("{line:?} is no agent: {other:?}"),
     };
     assert!(targets("agent --nats nats://h --trust U").is_everything());
@@ -175,7 +175,7 @@ fn an_agent_may_send_anywhere_unless_it_is_told_where() {
 #[test]
 fn an_agent_has_the_weight_of_the_others_unless_it_is_given_one() {
     let weight = |line: &str| match parsed_as(Dialect::Native, line) {
-        Ok(Request::Agent(agent)) => u32::from(agent.weight),
+        Ok(Request::Fleet(FleetCommandRequest::Agent(agent))) => u32::from(agent.weight),
         other => panic!("{line:?} is no agent: {other:?}"),
     };
     assert_eq!(weight("agent --nats nats://h --trust U"), 1);
@@ -189,7 +189,9 @@ fn an_agent_has_the_weight_of_the_others_unless_it_is_given_one() {
 #[test]
 fn an_agent_has_no_limits_unless_its_owner_sets_them() {
     let limits = |line: &str| match parsed_as(Dialect::Native, line) {
-        Ok(Request::Agent(agent)) => (agent.max_rate, agent.max_connections, agent.max_duration),
+        Ok(Request::Fleet(FleetCommandRequest::Agent(agent))) => {
+            (agent.max_rate, agent.max_connections, agent.max_duration)
+        }
         other => panic!("{line:?} is no agent: {other:?}"),
     };
     let agent = "agent --nats nats://h --trust U";
@@ -205,7 +207,7 @@ fn an_agent_has_no_limits_unless_its_owner_sets_them() {
 #[test]
 fn the_file_of_a_key_is_given_by_name_or_by_its_option() {
     let file = |line: &str| match parsed_as(Dialect::Native, line) {
-        Ok(Request::Fleet(command)) => match *command {
+        Ok(Request::Fleet(FleetCommandRequest::Fleet(command))) => match *command {
             FleetCommand::Key { file } => file,
             other => panic!("{line:?} is {other:?}"),
         },

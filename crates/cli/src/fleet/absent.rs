@@ -1,0 +1,179 @@
+//! A program without fleets: what [`crate::fleet`] is without the feature `fleet`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use experiment::Spec;
+
+use crate::args::Refusal;
+use crate::commands::run_maker::{RunMaker, ThisMachine};
+use crate::console::Console;
+
+/// What is missing, and how to get it.
+const ABSENT: &str = "this wrkbench was built without fleets; one with them is built by: cargo \
+    build --release -p wrkbench --features fleet";
+
+/// The options that are refused. Otherwise each would be an unknown option.
+const OPTIONS: [&str; 14] = [
+    "agents",
+    "agents-per-place",
+    "at",
+    "fleet",
+    "fleet-key",
+    "fleet-name",
+    "local",
+    "nats-ca",
+    "nats-cert",
+    "nats-creds",
+    "nats-key",
+    "nats-seed",
+    "on-lost",
+    "only-place",
+];
+
+/// No options.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct FleetArgs;
+
+impl FleetArgs {
+    /// There is never a fleet.
+    pub(crate) fn into_request(self) -> Result<Option<FleetRequest>, Refusal> {
+        Ok(None)
+    }
+
+    /// No words.
+    pub(crate) fn words(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Args for FleetArgs {
+    /// Hidden options, whose values are all wrong.
+    fn augment_args(command: Command) -> Command {
+        let refuse = |_: &str| Err::<String, _>(ABSENT);
+        command.args(OPTIONS.map(|name| {
+            let option = Arg::new(name).long(name).hide(true);
+            let option = option.num_args(0..=1).default_missing_value("");
+            option.allow_hyphen_values(true).value_parser(refuse)
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for FleetArgs {
+    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
+        Ok(())
+    }
+}
+
+/// No fleet.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FleetRequest {}
+
+impl FleetRequest {
+    pub(crate) fn has_hub(&self) -> bool {
+        match *self {}
+    }
+}
+
+/// No commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommands {}
+
+impl FleetCommands {
+    pub(crate) fn into_request(self) -> Result<FleetCommandRequest, Refusal> {
+        match self {}
+    }
+}
+
+/// No commands.
+#[derive(Debug)]
+pub(crate) enum FleetCommandRequest {}
+
+/// Refuses the commands about fleets.
+pub(crate) fn run_by_local_fleet(arguments: &[OsString]) -> Result<Option<&[OsString]>, Refusal> {
+    match arguments.first() {
+        Some(word) if word == "agent" || word == "fleet" => {
+            let word = word.to_string_lossy();
+            Err(Refusal(format!("{word}: {ABSENT}")))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// There is nothing to perform.
+pub(crate) fn perform(request: &FleetCommandRequest, _: &Console) -> anyhow::Result<ExitCode> {
+    match *request {}
+}
+
+/// This machine.
+pub(crate) fn maker(_: Option<&FleetRequest>, _: &Console) -> anyhow::Result<Box<dyn RunMaker>> {
+    Ok(Box::new(ThisMachine))
+}
+
+/// This machine.
+pub(crate) fn maker_of_sweep(
+    _: &FleetArgs,
+    _: &Spec,
+    _: &Console,
+) -> anyhow::Result<Box<dyn RunMaker>> {
+    Ok(Box::new(ThisMachine))
+}
+
+/// Only agents start this process.
+pub(crate) fn work(_: PathBuf) -> anyhow::Result<ExitCode> {
+    bail!(ABSENT)
+}
+
+/// Only agents start this process.
+pub(crate) fn make_load(_: &Path) -> anyhow::Result<ExitCode> {
+    bail!(ABSENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Dialect, parse};
+
+    fn refusal(line: &str) -> String {
+        let words = line.split_whitespace().map(OsString::from);
+        let Err(Refusal(text)) = parse(Dialect::Native, words.collect()) else {
+            panic!("{line:?} was taken");
+        };
+        text
+    }
+
+    #[test]
+    fn options_of_fleets_are_refused_with_what_is_missing_and_how_to_get_it() {
+        for option in OPTIONS {
+            for value in ["", "=nats://hub:4222", " nats://hub:4222"] {
+                let line = format!("-d1s http://h/ --{option}{value}");
+                assert_eq!(refusal(&line), format!("--{option}: {ABSENT}"));
+            }
+        }
+        let sweep = refusal("sweep plan.toml --fleet nats://hub:4222");
+        assert_eq!(sweep, format!("--fleet: {ABSENT}"));
+    }
+
+    #[test]
+    fn commands_about_fleets_are_refused_with_what_is_missing_and_how_to_get_it() {
+        for line in [
+            "agent --nats nats://hub",
+            "fleet status",
+            "fleet --local 2 http://h/",
+        ] {
+            let word = line.split_whitespace().next().unwrap_or_default();
+            assert_eq!(refusal(line), format!("{word}: {ABSENT}"));
+        }
+    }
+}
