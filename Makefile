@@ -36,7 +36,7 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 # Tests mostly wait for runs with a fixed duration, so two at a time on each CPU.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
+.PHONY: build demo test test-program test-crates test-slow test-fleet test-all test-epoll test-schema \
     test-browser test-packages readers collectors h2specd test-readers faults kill bench bench-llm bench-grpc truth \
     instructions telemetry-cost schema fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
@@ -49,7 +49,7 @@ demo: build ## load the built-in server for 8 s, print the report, write demo-re
 	$(WRKBENCH) demo
 
 # Tests of the program mostly wait, those of the crates mostly compute, so both run at the same time.
-test: ## run the tests; those that need a program that is not installed say that they are skipped
+test: ## run the tests that every change needs; those that need a missing program say so
 	$(CARGO) test --workspace --locked --no-run
 	@sh scripts/count-tests.sh $(MAKE) --jobs 2 --keep-going --output-sync test-program test-crates
 
@@ -58,7 +58,7 @@ test: ## run the tests; those that need a program that is not installed say that
 test-slow: ## run the tests that `make test` leaves out
 
 # Without MAKEFLAGS, cargo does not look for the jobserver of make, which it could not reach.
-test-program test-crates test-slow:
+test-program test-crates test-slow test-fleet:
 	MAKEFLAGS= WRKBENCH_TESTS=$(@:test-%=%) $(WITH_SIGNALS) \
 	    $(CARGO) test --workspace --locked --no-fail-fast \
 	    --config "target.'cfg(all())'.runner = ['sh', '$(CURDIR)/scripts/run-test.sh']"
@@ -104,12 +104,14 @@ faults: test-packages ## inject every fault on each backend, print tables; WRKBE
 kill: test-packages ## kill sweeps at fifty random moments, check that all is restored; needs root
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
 
-fleet: test-packages ## run fleets in network namespaces, which needs root, and 500 agents over NATS
+# Tests of fleets on this machine come first (test-fleet).
+fleet: test-packages test-fleet ## run the tests of fleets, also in network namespaces, which needs root
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test fleet --locked -- --ignored --nocapture \
 	    --test-threads 1 figures:: orders::
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test fleet --locked -- --ignored --nocapture \
 	    --test-threads 6 --skip figures:: --skip orders::
 	$(WITH_SIGNALS) $(CARGO) test -p cluster --test fleet --locked -- --ignored --nocapture
+	$(CARGO) test -p wrkbench --lib --no-default-features --locked -- fleet:: every_option
 
 deploy-check: ## check deploy/ with systemd-analyze, docker compose and kubectl, if they are there
 	sh scripts/check-deploy.sh

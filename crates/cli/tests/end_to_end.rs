@@ -19,9 +19,8 @@
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `http3` | `--http3` against the built-in server: loads, uploads, ends of connections |
-//! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
+//! | `fleet` | runs and sweeps by agents of this machine; `make fleet` runs them |
 //! | `deploy` | the agents of `deploy/` with the options that its files give them |
-//! | `load_processes` | scripts of a fleet that never return, processes that are killed |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
@@ -33,7 +32,6 @@
 //! | `stream` | `--stream`: its lines, destinations that fail, sweeps, searches, fleets |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
-//! | `sweep_fleet` | experiments by a fleet: places, lost agents, resuming |
 //! | `sweep_url` | experiments without a file, and some cells of an experiment |
 //! | `otlp` | what collectors of OpenTelemetry get, and collectors that fail |
 //! | `table` | runs as a table: input, formats, unreadable files |
@@ -73,10 +71,8 @@ mod convert;
 mod cookies;
 #[path = "end_to_end/deploy.rs"]
 mod deploy;
-#[path = "end_to_end/fleet.rs"]
+#[path = "end_to_end/fleet/mod.rs"]
 mod fleet;
-#[path = "end_to_end/fleet_visits.rs"]
-mod fleet_visits;
 #[path = "end_to_end/grpc.rs"]
 mod grpc;
 #[path = "end_to_end/harness.rs"]
@@ -102,8 +98,6 @@ mod links;
 mod llm;
 #[path = "end_to_end/llm_command.rs"]
 mod llm_command;
-#[path = "end_to_end/load_processes.rs"]
-mod load_processes;
 #[path = "end_to_end/many_connections.rs"]
 mod many_connections;
 #[path = "end_to_end/messages.rs"]
@@ -148,8 +142,6 @@ mod streaming;
 mod styles;
 #[path = "end_to_end/sweep.rs"]
 mod sweep;
-#[path = "end_to_end/sweep_fleet.rs"]
-mod sweep_fleet;
 #[path = "end_to_end/sweep_url.rs"]
 mod sweep_url;
 #[path = "end_to_end/table.rs"]

@@ -5,7 +5,7 @@ use std::fs;
 use results::RunResult;
 use testkit::{Output, Process, eventually};
 
-use crate::fleet::{Fleet, parts};
+use super::{Fleet, parts};
 use crate::harness::{Running, Site, load, program, site};
 
 /// `wrkbench fleet` with these arguments.

@@ -1,4 +1,12 @@
-//! Runs by several agents of this machine.
+//! Runs by several agents of this machine: what is dealt out, merged, refused and lost.
+//!
+//! - `load_processes`: scripts that never return, processes that are killed
+//! - `sweep`: experiments: places, lost agents, resuming
+//! - `visits`: runs whose coordinator is gone
+
+mod load_processes;
+mod sweep;
+mod visits;
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,8 +17,8 @@ use std::time::Duration;
 use results::{AgentOutcome, RunResult, Warning};
 use testkit::{Folder, Output, Process, eventually, one_line, require_any, send_signal};
 
-use crate::fleet_visits::started;
 use crate::harness::{load, program, site};
+use visits::started;
 
 /// The document of a run is checked, by `judge`, to be exactly the sum of its parts.
 pub(crate) fn parts(result: &RunResult) -> Vec<u64> {

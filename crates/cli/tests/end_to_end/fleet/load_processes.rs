@@ -4,7 +4,7 @@ use std::fs;
 
 use testkit::{Output, Process, eventually, send_signal};
 
-use crate::fleet::Fleet;
+use super::Fleet;
 use crate::harness::{Running, Site, load, program, site};
 
 /// A script whose request `number`, counted from 1, does this first. The first one is only to see
