@@ -4,6 +4,7 @@ use std::os::unix::fs::symlink;
 
 use origin::{Address, LoggedRequest, Options};
 use report::{Format, TextOptions};
+use results::Settling;
 
 use crate::harness::{Call, call, io, io_arguments, load, program, site, site_with};
 
@@ -283,6 +284,26 @@ fn a_number_of_requests_counts_from_the_end_of_the_warm_up() {
     let run = load(&site).requests(100).with(&["--warmup", "100ms"]).run();
     run.expect_answers(100);
     assert!(site.counts().requests > 100);
+}
+
+#[test]
+fn a_warm_up_until_the_server_has_settled_moves_the_window_and_counts_exactly() {
+    let site = site();
+    let options = ["--warmup", "auto", "--warmup-limit", "8s"];
+    let rate = ["-R200", "--arrivals", "poisson"];
+    let run = load(&site).threads(2).requests(300);
+    let run = run.with(&options).with(&rate).run();
+    let run = run.expect_answered_only();
+    assert_eq!(run.sent(), 300);
+    let window = &run.result.window;
+    assert!(site.counts().requests >= 300 + 800, "{}", run.story());
+    // On a busy machine, the server may not seem to settle.
+    let has_settled = window.settling == Some(Settling::Settled);
+    let is_within = (5_000_000_000..8_000_000_000).contains(&window.warmup_ns);
+    assert!(has_settled == is_within, "{window:?}");
+    assert!(has_settled || window.warmup_ns == 8_000_000_000);
+    let said = "note: warm-up: settled after ";
+    assert_eq!(run.stderr.contains(said), has_settled, "{}", run.stderr);
 }
 
 #[test]

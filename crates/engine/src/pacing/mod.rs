@@ -42,6 +42,16 @@ pub(crate) struct Pacer {
     /// The first number that is not to be sent. `u64::MAX` before the window and without a limit.
     end_number: u64,
     next_due_ns: u64,
+    /// Where the previous request of this share was, if the window may be moved.
+    previous: Option<Box<Place>>,
+}
+
+/// A request of the run, and the gaps after it.
+#[derive(Debug, Clone)]
+struct Place {
+    number: u64,
+    position: f64,
+    gaps: Gaps,
 }
 
 /// When which position is due.
@@ -82,10 +92,26 @@ impl Pacer {
             part,
             end_number: u64::MAX,
             next_due_ns: u64::MAX,
+            previous: None,
         };
         pacer.find_end(0);
         pacer.go_to(part.first());
         Some(pacer)
+    }
+
+    /// The same schedule, whose window may be moved.
+    pub(crate) fn with_movable_window(mut self, pacing: &Pacing) -> Self {
+        if let Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } =
+            pacing
+        {
+            let (gaps, position) = Gaps::new(*arrivals, *seed);
+            self.previous = Some(Box::new(Place {
+                number: 0,
+                position,
+                gaps,
+            }));
+        }
+        self
     }
 
     /// The schedule of the worker with this part in a replay: request k is due `due_ns[k]` after
@@ -105,6 +131,7 @@ impl Pacer {
             part,
             end_number: requests,
             next_due_ns: u64::MAX,
+            previous: None,
         };
         pacer.go_to(part.first());
         pacer
@@ -119,13 +146,16 @@ impl Pacer {
         };
         self.schedule = Schedule::Curve(curve);
         self.window.measure_ns = measure_ns;
-        // Of even arrivals, the requests of other shares before the next one may be of the window.
-        let is_of_window = |number: u64| self.due_ns(number as f64) >= measure_ns;
-        let mut first = self.number;
-        while matches!(self.gaps, Gaps::Even) && first > 0 && is_of_window(first - 1) {
-            first -= 1;
+        // Those of other shares before the next one of this share may be of the window, too.
+        if let (Some(requests), Some(mut place)) = (self.window.requests, self.previous.take())
+            && self.due_ns(self.position) >= measure_ns
+        {
+            while place.number < self.number && self.due_ns(place.position) < measure_ns {
+                place.position += place.gaps.draw();
+                place.number += 1;
+            }
+            self.end_number = place.number.saturating_add(requests);
         }
-        self.find_end(first);
         self.next_due_ns = self.due_ns(self.position);
     }
 
@@ -253,6 +283,13 @@ impl Pacer {
     /// Skips the requests before this one. Each random gap has to be drawn, which takes about 10 ns
     /// for an exponential one and 50 ns for a gamma-distributed one.
     fn go_to(&mut self, number: u64) {
+        if let Some(previous) = &mut self.previous {
+            **previous = Place {
+                number: self.number,
+                position: self.position,
+                gaps: self.gaps.clone(),
+            };
+        }
         match &mut self.gaps {
             Gaps::Even => {
                 let last = self.number;
@@ -349,6 +386,50 @@ mod tests {
             origin_ns,
             measure_ns,
             requests: None,
+        }
+    }
+
+    /// How many requests all workers send in a window that begins at `measure_ns`. They learn it
+    /// 100 ms before.
+    fn sent_in_moved_window(
+        pacing: &Pacing,
+        workers: u32,
+        measure_ns: u64,
+        requests: u64,
+    ) -> usize {
+        let limited = PacingWindow {
+            requests: Some(requests),
+            ..window(0, u64::MAX / 2)
+        };
+        let of_worker = |worker| {
+            let pacer = Pacer::new(pacing, of_machine(worker, workers), limited).expect("open");
+            let mut pacer = pacer.with_movable_window(pacing);
+            while pacer.next_due_ns() < measure_ns - 100_000_000 {
+                pacer.take(1);
+            }
+            pacer.move_window(pacing, measure_ns);
+            let mut sent = 0;
+            while pacer.next_due_ns() < u64::MAX {
+                sent += usize::from(pacer.next_due_ns() >= measure_ns);
+                pacer.take(1);
+            }
+            sent
+        };
+        (0..workers).map(of_worker).sum()
+    }
+
+    #[test]
+    fn a_window_that_is_moved_has_exactly_the_requests_of_the_run() {
+        for arrivals in ARRIVALS {
+            for rate_per_sec in [3.0, 40.0, 1000.0] {
+                for seed in 0..60 {
+                    let workers = [1, 2, 7][seed as usize % 3];
+                    let pacing = constant(rate_per_sec, arrivals, seed);
+                    let measure_ns = 5_000_000_000 + 77_777_777 * seed;
+                    let sent = sent_in_moved_window(&pacing, workers, measure_ns, 50);
+                    assert_eq!(sent, 50, "{arrivals:?} {rate_per_sec} {workers} {seed}");
+                }
+            }
         }
     }
 

@@ -104,6 +104,11 @@ impl<S: Session> RequestSender<S> {
             }
             None => Pacer::new(&settings.plan.pacing, part, window),
         };
+        let pacer = if settings.plan.warmup_auto {
+            pacer.map(|pacer| pacer.with_movable_window(&settings.plan.pacing))
+        } else {
+            pacer
+        };
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
