@@ -52,7 +52,7 @@ pub fn tls_client(plan: &RunPlan) -> Result<TlsClient, ClientError> {
 /// As [`tls_client`], with other names of options, and the server's certificate is noted.
 ///
 /// # Errors
-/// As [`tls_client`].
+/// If a file cannot be read, or TLS cannot be set up with what is in it.
 pub(crate) fn client_noting(
     plan: &RunPlan,
     options: OptionNames,
@@ -97,7 +97,7 @@ pub fn names(hosts: &[Target]) -> Result<Vec<ServerName<'static>>, ClientError> 
 /// Reads the certificate authorities and sets up TLS with a peer.
 ///
 /// # Errors
-/// As [`tls_client`].
+/// If the file cannot be read, or has no certificate that can be used.
 pub(crate) fn to_peer(peer: &Peer<'_>) -> Result<TlsClient, ClientError> {
     let named = |error: TlsConfigError| name_option(&error, peer.options);
     let cacert = read(peer.cacert, peer.options.cacert)?;

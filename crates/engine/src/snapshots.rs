@@ -219,7 +219,7 @@ fn clear_interval(interval: &mut SnapshotInterval) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use results::{GoodRecording, LlmRecording};
 
     use super::*;
@@ -246,7 +246,7 @@ mod tests {
 
     /// A worker with this many responses of one millisecond each, in the second that ends at
     /// `at_s`.
-    fn report(worker: usize, at_s: u64, answered: u64) -> ProgressReport {
+    pub(crate) fn report(worker: usize, at_s: u64, answered: u64) -> ProgressReport {
         let mut last = SnapshotInterval {
             answered,
             ..SnapshotInterval::default()

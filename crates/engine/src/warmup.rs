@@ -105,32 +105,16 @@ impl Warmup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::snapshot::SnapshotInterval;
-    use results::{Counters, Errors, Parts, Statuses};
+    use crate::snapshots;
 
     const S: u64 = 1_000_000_000;
 
     /// A worker with this many responses of a millisecond since its last report.
     fn report(worker: usize, at_ns: u64, answered: u64) -> ProgressReport {
-        let mut last = SnapshotInterval {
-            answered,
-            ..SnapshotInterval::default()
-        };
-        last.latency.record_n(1_000_000, answered);
         ProgressReport {
-            worker,
             stage: Stage::WarmingUp,
             at_ns,
-            counters: Counters::default(),
-            statuses: Statuses::default(),
-            errors: Errors::default(),
-            send_lag: Histogram::new(),
-            parts: Parts::default(),
-            last,
-            given_up: Histogram::new(),
-            open_connections: 4,
-            busy: None,
-            is_last: false,
+            ..snapshots::tests::report(worker, 0, answered)
         }
     }
 

@@ -226,7 +226,7 @@ pub enum Warning {
     /// The warm-up was to last until the server has settled, and ended at its limit before that was
     /// known.
     WarmupLimit {
-        /// The limit, milliseconds.
+        /// The length of the warm-up (`--warmup-limit`), milliseconds.
         limit_ms: u64,
         /// Whether there were enough responses to know that the server had not settled.
         is_known: bool,

@@ -100,9 +100,9 @@ const TREND_P_VALUE_MAX: f64 = 0.05;
 /// A batch of a load in progress, [`SETTLING_BATCH_S`] long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadBatch {
-    /// Responses in it.
+    /// How many responses ended in the batch.
     pub responses: u64,
-    /// Responses per second.
+    /// The rate of responses in the batch, per second.
     pub per_sec: f64,
     /// The median of their latency, in any unit; `None` without responses.
     pub latency: Option<f64>,

@@ -34,7 +34,7 @@ const OPTIONS: [&str; 14] = [
     "only-place",
 ];
 
-/// No options.
+/// Has no values, because every option about fleets is refused.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct FleetArgs;
 
@@ -44,7 +44,7 @@ impl FleetArgs {
         Ok(None)
     }
 
-    /// No words.
+    /// There are no options to pass on.
     pub(crate) fn words(&self) -> Vec<String> {
         Vec::new()
     }
@@ -76,7 +76,7 @@ impl FromArgMatches for FleetArgs {
     }
 }
 
-/// No fleet.
+/// Has no values: nobody can ask for a fleet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FleetRequest {}
 
@@ -86,7 +86,7 @@ impl FleetRequest {
     }
 }
 
-/// No commands.
+/// Has no values: `agent` and `fleet` are refused before the command line is parsed.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommands {}
 
@@ -96,7 +96,7 @@ impl FleetCommands {
     }
 }
 
-/// No commands.
+/// Has no values, as [`FleetCommands`].
 #[derive(Debug)]
 pub(crate) enum FleetCommandRequest {}
 
@@ -111,17 +111,17 @@ pub(crate) fn run_by_local_fleet(arguments: &[OsString]) -> Result<Option<&[OsSt
     }
 }
 
-/// There is nothing to perform.
+/// Is never called, because a [`FleetCommandRequest`] has no values.
 pub(crate) fn perform(request: &FleetCommandRequest, _: &Console) -> anyhow::Result<ExitCode> {
     match *request {}
 }
 
-/// This machine.
+/// Makes runs in this process, since no fleet can be asked for.
 pub(crate) fn maker(_: Option<&FleetRequest>, _: &Console) -> anyhow::Result<Box<dyn RunMaker>> {
     Ok(Box::new(ThisMachine))
 }
 
-/// This machine.
+/// Makes the runs of a sweep in this process.
 pub(crate) fn maker_of_sweep(
     _: &FleetArgs,
     _: &Spec,
@@ -130,12 +130,12 @@ pub(crate) fn maker_of_sweep(
     Ok(Box::new(ThisMachine))
 }
 
-/// Only agents start this process.
+/// Fails: only an agent starts the process that changes its machine.
 pub(crate) fn work(_: PathBuf) -> anyhow::Result<ExitCode> {
     bail!(ABSENT)
 }
 
-/// Only agents start this process.
+/// Fails: only an agent starts the process that makes its load.
 pub(crate) fn make_load(_: &Path) -> anyhow::Result<ExitCode> {
     bail!(ABSENT)
 }

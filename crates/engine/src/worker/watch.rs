@@ -69,7 +69,7 @@ pub(super) struct Watch {
     kept: bool,
     /// The kernel keeps a part of what there is now.
     keeps: bool,
-    /// How many receives are repeated by the current wait. What they bring was there before.
+    /// How many receives the current wait repeats. What they bring arrived before that wait.
     repeated: usize,
     /// Since when the worker did not run before this turn.
     paused_ns: Option<u64>,
@@ -378,20 +378,25 @@ impl Watch {
     pub(super) fn found_more(&mut self, found: usize, keeps: bool) {
         let new = found.saturating_sub(self.untaken());
         self.keeps = keeps;
-        self.note_paused(new);
-        let newest = self.later.back_mut().unwrap_or(&mut self.current);
-        newest.count += new;
-        let look = *newest;
-        if !keeps && look.known.0 == 0 && look.step_ns == 0 {
-            let pause_ns = look.latest_ns.saturating_sub(look.known.1);
-            let step_ns = self.busy_ns(pause_ns, look.count) / look.count.max(1) as u64;
-            self.later.back_mut().unwrap_or(&mut self.current).step_ns = step_ns;
+        self.count_down_pause(new);
+        self.newest_mut().count += new;
+        let Look {
+            count,
+            known,
+            step_ns,
+            latest_ns,
+            ..
+        } = *self.newest();
+        // All arrivals are taken to be at the start of the pause so far.
+        if !keeps && known.0 == 0 && step_ns == 0 {
+            let busy_ns = self.busy_ns(latest_ns.saturating_sub(known.1), count);
+            self.newest_mut().step_ns = busy_ns / count.max(1) as u64;
         }
     }
 
     /// So many more of the responses were found that may have arrived in the last pause.
     #[inline]
-    fn note_paused(&mut self, new: usize) {
+    fn count_down_pause(&mut self, new: usize) {
         let left = self.paused_left.saturating_sub(new);
         self.paused_left = if self.keeps { left } else { 0 };
     }
@@ -429,6 +434,10 @@ impl Watch {
 
     fn newest(&self) -> &Look {
         self.later.back().unwrap_or(&self.current)
+    }
+
+    fn newest_mut(&mut self) -> &mut Look {
+        self.later.back_mut().unwrap_or(&mut self.current)
     }
 
     /// A completion was taken at this time. Returns how long its bytes may have waited to be read,
@@ -545,21 +554,19 @@ impl Watch {
             }
         };
         self.looked_ns = at_ns;
-        self.note_paused(found);
+        self.count_down_pause(found);
         if new > 0 {
             self.add_look(look);
         }
         from_ns
     }
 
-    /// The rest of what the newest look has found is found at `at_ns`.
+    /// Adds the rest of what the newest look has found, which is found at `at_ns`.
     fn add_rest(&mut self, rest: usize, at_ns: u64) {
-        let newest = self.later.back_mut().unwrap_or(&mut self.current);
-        if newest.is_late {
-            newest.extend(rest, at_ns);
+        if self.newest().is_late {
+            self.newest_mut().extend(rest, at_ns);
         } else {
-            let look = newest.rest(rest, at_ns);
-            self.add_look(look);
+            self.add_look(self.newest().rest(rest, at_ns));
         }
     }
 
@@ -572,8 +579,8 @@ impl Watch {
         self.since_ns + soon_ns + self.busy_ns(pause_ns - soon_ns, heard)
     }
 
-    /// For how long of a pause the server was still busy, if it has responded on `heard`
-    /// connections: the more of them it has not responded on, the longer.
+    /// How much of a pause the server needed for its responses on `heard` connections: as large a
+    /// share as that of the connections on which a response is still missing.
     fn busy_ns(&self, pause_ns: u64, heard: usize) -> u64 {
         let unheard = self.awaited.saturating_sub(heard) as u64;
         pause_ns / self.awaited.max(1) as u64 * unheard
