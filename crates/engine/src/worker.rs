@@ -439,8 +439,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.submit_if_old(now_ns, Attribution::MIN_NS);
             }
             let Some(completion) = self.network.io.next() else {
-                let repeated = self.network.io.repeated_receives();
-                self.accounting.watch.leave(0, repeated);
+                self.accounting.watch.leave(0);
                 return Ok(taken > 0);
             };
             taken += 1;
@@ -477,10 +476,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 found_max = per_turn_after_stretch;
             }
         }
-        let repeated = self.network.io.repeated_receives();
-        self.accounting
-            .watch
-            .leave(self.network.io.found(), repeated);
+        self.accounting.watch.leave(self.network.io.found());
         Ok(true)
     }
 
@@ -746,6 +742,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         match event {
             SocketEvent::Received(_) => self.on_received(key, at_ns),
             SocketEvent::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
+            SocketEvent::Postponed => {
+                let late_ns = self.accounting.read_late.first_ns;
+                let arrived_ns = at_ns.saturating_sub(late_ns);
+                connection.arrived_ns.get_or_insert(arrived_ns);
+                Ok(())
+            }
             SocketEvent::Sent(buffer) => {
                 if let Err(error) = self.network.on_sent(key, buffer) {
                     self.fail_session(key, &error, at_ns);

@@ -165,6 +165,8 @@ pub enum SocketEvent {
     Received(usize),
     /// This many bytes, at least one, arrived and were thrown away as [`EventLoop::discard`] asked.
     Discarded(u64),
+    /// Something has arrived, and the loop has no buffer for it now. The next wait finds it.
+    Postponed,
     /// The peer will send no more (FIN). The socket can still send.
     EndOfStream,
     /// Receiving failed (reset, ...). The socket is no longer usable; `close` it. A datagram socket
@@ -313,16 +315,11 @@ pub trait EventLoop {
         true
     }
 
-    /// Whether the kernel is known to have more to report, which the next wait finds at once. After
-    /// a wait, this is what it has kept because one call reports only so much.
+    /// Whether the next wait is known to find something at once: what was
+    /// [postponed](SocketEvent::Postponed), or, after a wait, what the kernel has kept because one
+    /// call reports only so much.
     fn has_more(&mut self) -> bool {
         false
-    }
-
-    /// How many receives the next wait repeats, because the loop had no buffer for what arrived.
-    /// What they bring has waited in the kernel since then or before.
-    fn repeated_receives(&self) -> usize {
-        0
     }
 
     /// Makes waits poll instead of sleep until this time; a time in the past ends that. Useful for

@@ -8,6 +8,7 @@
 mod datagrams;
 mod link;
 mod peer;
+mod postponed;
 
 pub use datagrams::{DatagramCounts, DatagramFaults};
 pub use peer::{Actions, Attempt, ConnectReaction, Peer};
@@ -75,6 +76,9 @@ pub struct SimOptions {
     /// Whether bytes are read when the caller takes them, all of a connection at once, as epoll
     /// does. Otherwise, they are read when a wait finds them, as they arrived.
     pub reads_when_taken: bool,
+    /// How often bytes can be read between two waits. The rest is
+    /// [postponed](SocketEvent::Postponed), as io_uring does when its buffers are used up.
+    pub buffers: usize,
     /// How long the program has worked since the clock was read last, nanoseconds. Whatever takes
     /// time adds to it.
     pub work_ns: Arc<AtomicU64>,
@@ -100,6 +104,7 @@ impl Default for SimOptions {
             pauses_ns: Vec::new(),
             has_timestamps: true,
             reads_when_taken: false,
+            buffers: usize::MAX,
             work_ns: Arc::default(),
             datagram_faults: DatagramFaults::default(),
         }
@@ -233,6 +238,10 @@ struct World<P> {
 #[derive(Debug, Default)]
 struct LoopState {
     ready: VecDeque<Ready>,
+    /// How often bytes were read since the last wait.
+    reads: usize,
+    /// What the next wait finds, because there was no buffer for it.
+    postponed: Vec<Ready>,
     /// The key of its waker, and whether the waker has been used.
     waker: Option<(u32, Arc<AtomicBool>)>,
 }
@@ -1037,6 +1046,8 @@ impl<P: Peer> World<P> {
         let link = &mut self.links[connection as usize];
         let ready = &mut self.loops[link.owner].ready;
         ready.retain(|ready| ready.completion.token != token);
+        let postponed = &mut self.loops[link.owner].postponed;
+        postponed.retain(|ready| ready.completion.token != token);
         let established = link.client != ClientSocket::Broken && link.datagrams.is_none();
         link.client = ClientSocket::Gone;
         link.queue.clear();
@@ -1144,13 +1155,16 @@ impl<P: Peer> EventLoop for Sim<P> {
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.end_loan();
-        self.world.borrow_mut().wait(until_ns)
+        let mut world = self.world.borrow_mut();
+        world.find_postponed(self.index);
+        world.wait(until_ns)
     }
 
     fn next(&mut self) -> Option<Completion> {
         self.end_loan();
         let mut world = self.world.borrow_mut();
-        let ready = world.loops[self.index].ready.pop_front()?;
+        let buffers = world.options.buffers;
+        let ready = world.loops[self.index].take_with_buffer(buffers)?;
         let ready = world.take(ready);
         self.lent = ready.bytes;
         self.lent_segment = ready.segment;
@@ -1167,6 +1181,10 @@ impl<P: Peer> EventLoop for Sim<P> {
 
     fn was_found(&self, event: &SocketEvent) -> bool {
         !self.world.borrow().options.reads_when_taken || is_arrival(event)
+    }
+
+    fn has_more(&mut self) -> bool {
+        !self.world.borrow().loops[self.index].postponed.is_empty()
     }
 
     fn received(&self) -> &[u8] {

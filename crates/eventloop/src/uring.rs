@@ -92,8 +92,8 @@ pub struct Uring {
     /// Sockets whose receive has ended, with a result or for lack of buffers. The next receive is
     /// started when the caller has taken everything and buffers are free again.
     to_arm: Vec<Token>,
-    /// Those of [`Self::to_arm`] whose receive found no buffer.
-    repeated_receives: usize,
+    /// One of [`Self::to_arm`] has found no buffer for what arrived.
+    has_postponed: bool,
     /// Number of the submission that is being filled.
     batch: u32,
     /// Failures of quiet sends have been seen up to this submission.
@@ -160,7 +160,7 @@ impl Uring {
             backlog: VecDeque::new(),
             held: Vec::new(),
             to_arm: Vec::new(),
-            repeated_receives: 0,
+            has_postponed: false,
             batch: 1,
             seen_batch: 0,
             crowded_batch: 0,
@@ -438,12 +438,7 @@ impl EventLoop for Uring {
     /// The kernel completes at most 20 receives in one call (`IO_LOCAL_TW_DEFAULT_MAX` in
     /// io_uring/io_uring.c, since Linux 6.13), and says that others are to come.
     fn has_more(&mut self) -> bool {
-        self.repeated_receives > 0 || self.ring.submission().taskrun()
-    }
-
-    #[inline]
-    fn repeated_receives(&self) -> usize {
-        self.repeated_receives
+        self.has_postponed || self.ring.submission().taskrun()
     }
 
     fn poll_until(&mut self, until_ns: u64) {

@@ -168,7 +168,8 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             SocketEvent::Connected
             | SocketEvent::ConnectFailed(_)
             | SocketEvent::Closed
-            | SocketEvent::Discarded(_) => {}
+            | SocketEvent::Discarded(_)
+            | SocketEvent::Postponed => {}
         }
     }
 

@@ -81,6 +81,10 @@ impl Accounting {
         key: u32,
         at_ns: u64,
     ) {
+        let postponed_ns = network.pool[key].arrived_ns.take();
+        if let Some(arrived_ns) = postponed_ns {
+            self.read_late = ReadLate::since(at_ns.saturating_sub(arrived_ns));
+        }
         let arrived_ns = at_ns.saturating_sub(self.read_late.first_ns);
         self.silence.note_bytes(arrived_ns);
         let Some(delay_ns) = network.io.receive_delay_ns() else {
@@ -92,7 +96,9 @@ impl Accounting {
             first_ns = self.first_late_ns(&network.pool[key].exchanges, delay_ns);
         }
         self.read_late = ReadLate::between(first_ns, delay_ns);
-        if self.watch.is_open() && self.watch.note_arrival(at_ns.saturating_sub(first_ns)) {
+        // What was postponed has not arrived in its turn.
+        let tells = postponed_ns.is_none() && self.watch.is_open();
+        if tells && self.watch.note_arrival(at_ns.saturating_sub(first_ns)) {
             self.settle_doubts(&mut network.pool, first_ns);
         }
         if self.recorder().is_in_window(at_ns) {

@@ -75,6 +75,7 @@ impl<L: EventLoop, S: Session> Network<L, S> {
         connection.send_failed = false;
         connection.sending = 0;
         connection.is_draining = false;
+        connection.arrived_ns = None;
         // Read here, because a turn may open several connections, each of which takes time.
         let since_ns = self.io.now_ns();
         connection.since_ns = since_ns;

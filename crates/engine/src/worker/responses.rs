@@ -269,6 +269,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[inline]
     fn note_served(&mut self, key: u32, at_ns: u64) {
         self.network.pool[key].answered += 1;
+        self.accounting.watch.note_answer();
         self.note_works(key, at_ns);
     }
 

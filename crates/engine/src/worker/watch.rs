@@ -69,8 +69,6 @@ pub(super) struct Watch {
     kept: bool,
     /// The kernel keeps a part of what there is now.
     keeps: bool,
-    /// How many receives the current wait repeats. What they bring arrived before that wait.
-    repeated: usize,
     /// Since when the worker did not run before this turn.
     paused_ns: Option<u64>,
     /// The first bytes on each connection in that pause arrived within this time of its start.
@@ -78,7 +76,7 @@ pub(super) struct Watch {
     arrived_within_ns: u64,
     /// How many connections had requests in flight in the last pause.
     awaited: usize,
-    /// How many of the responses that may have arrived in that pause were not found yet.
+    /// How many of the requests that were in flight in that pause are not answered yet.
     paused_left: usize,
     cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
@@ -274,7 +272,6 @@ impl Watch {
             later: VecDeque::with_capacity(LOOKS_MAX),
             kept: false,
             keeps: false,
-            repeated: 0,
             paused_ns: None,
             arrived_within_ns: u64::MAX,
             awaited: 0,
@@ -336,7 +333,7 @@ impl Watch {
     /// Tells how many requests were in flight in the pause that was noticed last, and on how many
     /// connections.
     pub(super) fn note_pause(&mut self, in_flight: usize, connections: usize) {
-        self.paused_left = in_flight.saturating_sub(self.untaken());
+        self.paused_left = in_flight;
         self.awaited = connections;
     }
 
@@ -369,7 +366,7 @@ impl Watch {
     pub(super) fn end_wait(&mut self, found: usize, keeps: bool) {
         let is_known = self.paused_left > 0 || self.newest().parts < PARTS_MAX;
         self.kept = self.keeps && is_known;
-        self.keeps = keeps;
+        self.set_keeps(keeps);
         self.found = found;
     }
 
@@ -377,8 +374,7 @@ impl Watch {
     /// now. They have arrived in the same time.
     pub(super) fn found_more(&mut self, found: usize, keeps: bool) {
         let new = found.saturating_sub(self.untaken());
-        self.keeps = keeps;
-        self.count_down_pause(new);
+        self.set_keeps(keeps);
         self.newest_mut().count += new;
         let Look {
             count,
@@ -394,11 +390,17 @@ impl Watch {
         }
     }
 
-    /// So many more of the responses were found that may have arrived in the last pause.
+    /// If the kernel keeps nothing, all that arrived in the last pause is found.
     #[inline]
-    fn count_down_pause(&mut self, new: usize) {
-        let left = self.paused_left.saturating_sub(new);
-        self.paused_left = if self.keeps { left } else { 0 };
+    fn set_keeps(&mut self, keeps: bool) {
+        self.keeps = keeps;
+        self.paused_left = if keeps { self.paused_left } else { 0 };
+    }
+
+    /// A request was answered. What is found does not tell how many are: sends complete, too.
+    #[inline]
+    pub(super) fn note_answer(&mut self) {
+        self.paused_left = self.paused_left.saturating_sub(1);
     }
 
     /// Whether this wait has found the rest of what the one before had found.
@@ -407,11 +409,9 @@ impl Watch {
         self.kept
     }
 
-    /// This many of the completions that were found are not taken in this turn, and so many
-    /// receives are repeated by the next wait.
+    /// This many of the completions that were found are not taken in this turn.
     #[inline]
-    pub(super) fn leave(&mut self, left: usize, repeated: usize) {
-        self.repeated = repeated;
+    pub(super) fn leave(&mut self, left: usize) {
         // Some of what was counted was no completion.
         let mut surplus = self.untaken().saturating_sub(left);
         while surplus > 0 {
@@ -501,14 +501,9 @@ impl Watch {
         // There is one at least: the completion that was taken.
         let found = self.found.saturating_sub(left).max(usize::from(left == 0));
         let is_rest = self.kept && self.is_pending;
-        let rest = if is_rest {
-            found
-        } else {
-            found.min(self.repeated)
-        };
-        let new = found - rest;
-        if rest > 0 {
-            self.add_rest(rest, at_ns);
+        let new = if is_rest { 0 } else { found };
+        if is_rest {
+            self.add_rest(found, at_ns);
         }
         let waited_ns = at_ns.saturating_sub(self.now_ns);
         let mut from_ns = at_ns;
@@ -554,7 +549,6 @@ impl Watch {
             }
         };
         self.looked_ns = at_ns;
-        self.count_down_pause(found);
         if new > 0 {
             self.add_look(look);
         }
@@ -757,7 +751,7 @@ mod tests {
             let (late_ns, gap) = worker.0.completed(460 * MS, &mut Waited(Some(0)));
             assert_eq!((late_ns, gap), (450 * MS, None));
             assert_eq!(worker.rest_late_ns(19, 460 * MS), [450 * MS; 19]);
-            worker.0.leave(0, 0);
+            worker.0.leave(0);
             assert_eq!(worker.0.begin_turn(460 * MS, &mut Waited(Some(0))), None);
         }
         // One of them has a timestamp.
@@ -786,9 +780,10 @@ mod tests {
         }
 
         /// This many are taken, and the others are left. Returns how late they are.
-        fn takes_of(&mut self, count: usize, found: usize, repeated: usize) -> Vec<u64> {
+        fn takes_of(&mut self, count: usize, found: usize) -> Vec<u64> {
             let late_ns = self.rest_late_ns(count, 510 * MS);
-            self.0.leave(found - count, repeated);
+            (0..count).for_each(|_| self.0.note_answer());
+            self.0.leave(found - count);
             self.0.begin_turn(510 * MS, &mut Waited(Some(0)));
             late_ns
         }
@@ -800,7 +795,7 @@ mod tests {
             let mut worker = after_a_pause(in_flight);
             let are_late = (0..15).map(|_| {
                 worker.finds_at_once(40, true);
-                worker.takes_of(40, 40, 0) == [500 * MS; 40]
+                worker.takes_of(40, 40) == [500 * MS; 40]
             });
             assert_eq!(are_late.take_while(|it| *it).count(), late_parts);
         }
@@ -810,25 +805,24 @@ mod tests {
     fn a_timestamp_tells_of_what_later_waits_have_added() {
         let mut worker = after_a_pause(500);
         worker.finds_at_once(40, true);
-        worker.takes_of(16, 40, 0);
+        worker.takes_of(16, 40);
         worker.finds_at_once(64, true);
         // One has arrived each 250 us. The 25th has a timestamp.
         worker.rest_late_ns(9, 510 * MS);
         worker.0.note_arrival(16 * MS);
-        assert_eq!(worker.takes_of(7, 55, 0)[6], 492_250 * US);
+        assert_eq!(worker.takes_of(7, 55)[6], 492_250 * US);
         worker.finds_at_once(88, true);
-        assert_eq!(worker.takes_of(80, 88, 0)[79], 472_250 * US);
+        assert_eq!(worker.takes_of(80, 88)[79], 472_250 * US);
     }
 
     #[test]
-    fn what_a_repeated_receive_brings_has_arrived_before() {
-        let mut worker = after_a_pause(20);
-        worker.finds_at_once(20, false);
-        // Four of them found no buffer, and are repeated.
-        assert_eq!(worker.takes_of(16, 16, 4)[15], 403_125 * US);
-        worker.finds_at_once(6, false);
-        let late_us: Vec<_> = worker.takes_of(6, 6, 0).iter().map(|it| it / US).collect();
-        assert_eq!(late_us, [396_875, 390_625, 384_375, 378_125, 0, 0]);
+    fn sends_that_complete_after_a_pause_are_no_responses_from_before_it() {
+        let mut worker = after_a_pause(500);
+        for _ in 0..30 {
+            // Four responses and 36 sends, which are not handed out.
+            worker.finds_at_once(40, true);
+            assert_eq!(worker.takes_of(4, 4), [500 * MS; 4]);
+        }
     }
 
     #[test]
@@ -837,7 +831,7 @@ mod tests {
         worker.turn(0, 10 * MS);
         let (late_ns, gap) = worker.finds_after(1, 8 * MS, 6 * MS);
         assert_eq!((late_ns, gap), (6 * MS, None));
-        worker.0.leave(0, 0);
+        worker.0.leave(0);
         // It had waited for 6 ms before, and does not now.
         worker.turn(8 * MS + 10 * US, 18 * MS);
         assert_eq!(worker.finds_after(1, 10 * MS, 6 * MS), (0, None));
@@ -869,7 +863,7 @@ mod tests {
             watch.begin_wait(10 * MS, false, &mut thread);
             watch.end_wait(1, false);
             watch.completed(MS, &mut thread);
-            watch.leave(0, 0);
+            watch.leave(0);
             // The turn took 4 ms, and the wait 600 us.
             watch.begin_turn(5 * MS, &mut thread);
             watch.begin_wait(15 * MS, false, &mut thread);
@@ -887,7 +881,7 @@ mod tests {
         watch.begin_wait(10 * MS, false, &mut Waited(None));
         watch.end_wait(1, false);
         assert_eq!(watch.completed(50 * US, &mut Waited(Some(0))).0, 0);
-        watch.leave(0, 0);
+        watch.leave(0);
         // Another program ran for 6 ms while a completion was handled.
         watch.begin_turn(6 * MS, &mut Waited(Some(6 * MS)));
         watch.begin_wait(16 * MS, false, &mut Waited(None));
@@ -936,7 +930,7 @@ mod tests {
         let mut worker = Worker::new();
         worker.turn(0, 10 * MS);
         worker.finds(1, MS);
-        worker.0.leave(0, 0);
+        worker.0.leave(0);
         // The completion took 4 ms to handle, so the wait does not sleep.
         worker.turn(5 * MS, 15 * MS);
         let (late_ns, gap) = worker.finds(4, 5 * MS + US);
@@ -952,7 +946,7 @@ mod tests {
         // Three arrived 6 ms ago, and one of them is handled, which takes 1 ms.
         assert_eq!(worker.finds_after(3, 8 * MS, 6 * MS).0, 6 * MS);
         worker.0.note_arrival(2 * MS);
-        worker.0.leave(2, 0);
+        worker.0.leave(2);
         worker.turn(9 * MS, 9 * MS);
         // One more has arrived since.
         let (late_ns, _) = worker.finds_after(3, 9 * MS, 6 * MS);
@@ -968,7 +962,7 @@ mod tests {
         // Each is handled for 2 ms, and another one arrives then.
         for turn in 0..4 {
             let now_ns = (3 + 2 * turn) * MS;
-            worker.0.leave(1, 0);
+            worker.0.leave(1);
             worker.turn(now_ns, now_ns + 10 * MS);
             late_ns.push(worker.finds(2, now_ns).0);
         }
@@ -991,7 +985,7 @@ mod tests {
                     watch.note_arrival(3 * MS);
                 }
             }
-            watch.leave(0, 0);
+            watch.leave(0);
             watch.begin_turn(12 * MS, &mut Waited(Some(10 * MS)));
             watch.begin_wait(20 * MS, part < 2, &mut Waited(None));
         }
@@ -1010,7 +1004,7 @@ mod tests {
             watch.begin_wait(now_ns + 10 * MS, false, &mut Waited(None));
             watch.end_wait(5, false);
             watch.completed(now_ns + MS, &mut Waited(None));
-            watch.leave(2, 0);
+            watch.leave(2);
         }
         assert!(watch.untaken() <= 2 && watch.later.len() <= LOOKS_MAX);
     }
@@ -1035,7 +1029,7 @@ mod tests {
         assert_eq!(worker.finds(2, 110 * MS), (95 * MS, None));
         assert_eq!(worker.takes(110 * MS), (85 * MS, None));
         // It is known of the pause before this turn only.
-        worker.0.leave(0, 0);
+        worker.0.leave(0);
         worker.turn(110 * MS, 120 * MS);
         worker.turn(220 * MS, 230 * MS);
         assert_eq!(worker.finds(1, 220 * MS), (50 * MS, None));
@@ -1070,7 +1064,7 @@ mod tests {
         worker.turn(0, 10 * MS);
         worker.finds(2, MS);
         assert_eq!(worker.takes(51 * MS), (50 * MS, Some((MS, 51 * MS))));
-        worker.0.leave(0, 0);
+        worker.0.leave(0);
         worker.turn(51 * MS, 61 * MS);
         worker.finds(3, 52 * MS);
         let time = |took_ms, idle_ms| ScriptTime {

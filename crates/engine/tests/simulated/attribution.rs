@@ -199,18 +199,22 @@ fn a_pause_before_a_stall_is_attributed_beside_it() {
 
 #[test]
 fn half_of_a_thousand_requests_in_flight_are_read_late() {
-    let run = |pauses_ns| {
+    let run = |pauses_ns, buffers| {
         let mut simulation = simulation(pauses_ns)
             .connections(1_000)
             .lasting(2 * S)
             .stopped();
         simulation.sim.jitter_ns = 200_000;
+        simulation.sim.buffers = buffers;
         simulation.settings.plan.pacing = poisson(4_000.0, 7);
         simulation.run(server(125e6, false, (0, 0)))
     };
-    let undisturbed = run(Vec::new());
-    let run = run(vec![(600 * MS, 1_100 * MS)]);
-    assert_corrected(&run, &undisturbed, 1.0, "stopped for 0.5 s");
+    let undisturbed = run(Vec::new(), usize::MAX);
+    for buffers in [usize::MAX, 256, 4] {
+        let run = run(vec![(600 * MS, 1_100 * MS)], buffers);
+        let what = format!("stopped for 0.5 s, {buffers} buffers");
+        assert_corrected(&run, &undisturbed, 1.0, &what);
+    }
 }
 
 #[test]

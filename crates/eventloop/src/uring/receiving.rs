@@ -79,7 +79,7 @@ impl Uring {
             }
         }
         self.to_arm.clear();
-        self.repeated_receives = 0;
+        self.has_postponed = false;
     }
 
     /// Starts a receive that ends when bytes have arrived, to hand them out or to discard them.
@@ -171,12 +171,13 @@ impl Uring {
                 }
                 match -nothing {
                     0 => SocketEvent::EndOfStream,
-                    // No buffer was left, or `discard` cancelled it.
-                    error
-                        if error == libc::ENOBUFS
-                            || (error == libc::ECANCELED && armed == Armed::Cancelled) =>
-                    {
-                        self.repeated_receives += usize::from(error == libc::ENOBUFS);
+                    libc::ENOBUFS => {
+                        self.has_postponed = true;
+                        self.to_arm.push(full);
+                        SocketEvent::Postponed
+                    }
+                    // `discard` cancelled it.
+                    libc::ECANCELED if armed == Armed::Cancelled => {
                         self.to_arm.push(full);
                         return None;
                     }

@@ -363,6 +363,10 @@ impl Socket {
                 self.seen = discarded.end;
                 self.discarded.push(discarded);
             }
+            SocketEvent::Postponed => {
+                assert!(self.connected && !self.end_of_stream, "{said}");
+                assert!(self.receive_failed.is_none(), "{said}");
+            }
             SocketEvent::EndOfStream => {
                 assert!(self.connected && self.receive_failed.is_none(), "{said}");
                 assert!(!std::mem::replace(&mut self.end_of_stream, true), "{said}");
@@ -415,6 +419,7 @@ impl Socket {
             SocketEvent::Connected
             | SocketEvent::ConnectFailed(_)
             | SocketEvent::Sent(_)
+            | SocketEvent::Postponed
             | SocketEvent::Closed => {
                 assert_eq!(segment, None, "{said}");
                 self.take(token, event, bytes);
