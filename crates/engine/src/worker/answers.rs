@@ -66,12 +66,24 @@ impl Accounting {
     #[inline]
     pub(super) fn late_ns(&mut self, exchange: &Exchange, service_ns: u64) -> u64 {
         let read_late_ns = self.read_late.of(exchange.sent_ns);
-        match (exchange.queued_ns + read_late_ns).min(service_ns) {
+        let own_ns = exchange.queued_ns + read_late_ns;
+        if self.read_late.is_known() {
+            let served_ns = service_ns.saturating_sub(own_ns);
+            let fastest_ns = self.fastest_ns.unwrap_or(u64::MAX);
+            self.fastest_ns = Some(fastest_ns.min(served_ns));
+        }
+        match self.possible_late_ns(own_ns, service_ns) {
             // Any load generator takes that long to wake up. After a stall, it would add up over
             // the responses of a connection.
             0..Attribution::MIN_NS => 0,
             late_ns => late_ns,
         }
+    }
+
+    /// The server did not respond faster than ever, so no more than the rest can be our delay.
+    #[inline]
+    fn possible_late_ns(&self, late_ns: u64, service_ns: u64) -> u64 {
+        late_ns.min(service_ns.saturating_sub(self.fastest_ns.unwrap_or(0)))
     }
 
     /// Bytes have arrived, maybe with a timestamp.
@@ -131,7 +143,9 @@ impl Accounting {
     /// A timestamp has shown that the responses before it were read late, too.
     #[cold]
     fn settle_doubts<S: Session>(&mut self, pool: &mut ConnectionPool<S>, late_ns: u64) {
-        for (key, answered) in self.doubtful.drain(..) {
+        for (key, answered) in std::mem::take(&mut self.doubtful) {
+            let service_ns = answered.completed_ns.saturating_sub(answered.sent_ns);
+            let late_ns = self.possible_late_ns(late_ns, service_ns);
             if let Some(recorder) = &mut self.recorder {
                 recorder.was_read_late(&answered, late_ns);
             }

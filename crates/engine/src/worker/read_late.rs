@@ -41,10 +41,17 @@ impl ReadLate {
         Self::since(arrived_ns.map_or(0, |arrived_ns| ended_ns.saturating_sub(arrived_ns)))
     }
 
+    /// Whether it is known exactly how long the bytes waited. If nothing is known to have been
+    /// late, they did not wait.
+    #[inline]
+    pub(super) fn is_known(&self) -> bool {
+        self.first_ns == self.last_ns
+    }
+
     /// How long the next response waited, whose request was sent at `sent_ns`.
     #[inline]
     pub(super) fn of(&mut self, sent_ns: u64) -> u64 {
-        if self.first_ns == self.last_ns {
+        if self.is_known() {
             return self.first_ns;
         }
         if self.first_sent_ns == 0 {
