@@ -487,6 +487,9 @@ struct Grown {
     share: f64,
     /// The same percentile, milliseconds.
     ms: f64,
+    /// In a closed loop, the server's log shows that the load generator was late: it has to handle
+    /// a thousand responses that come at once.
+    is_late_by_log: bool,
 }
 
 /// The load generator's part of each percentile, beside what it has grown by.
@@ -500,6 +503,7 @@ fn shares(
     let mut most = Grown {
         share: 0.0,
         ms: 0.0,
+        is_late_by_log: false,
     };
     let parts = disturbed.run.report.recording().latency_parts_at(&PERCENTS);
     for (percent, parts) in PERCENTS.into_iter().zip(parts) {
@@ -533,12 +537,12 @@ fn shares(
                  are not the load generator's"
             ));
         }
+        let late_ms = shown_ms - disturbed.sojourn_ms(percent);
+        most.is_late_by_log |=
+            !row.is_paced && late_ms > NEAR_MS && late_ms / shown_ms > SAID_SHARE;
         let grown_ms = shown_ms - quiet_ms;
         if grown_ms / quiet_ms > most.share {
-            most = Grown {
-                share: grown_ms / quiet_ms,
-                ms: grown_ms,
-            };
+            (most.share, most.ms) = (grown_ms / quiet_ms, grown_ms);
         }
     }
     most
@@ -549,7 +553,7 @@ impl Row {
     fn is_said(&self, grown: Grown) -> Option<bool> {
         let is_large = grown.share > SAID_SHARE && grown.ms > NEAR_MS;
         match self.cause.1 {
-            Cause::Nothing => (!is_large).then_some(false),
+            Cause::Nothing => (!is_large && !grown.is_late_by_log).then_some(false),
             // More than 5 % of a run.
             Cause::Stop(_) => Some(true),
             _ => is_large.then_some(true),
@@ -576,7 +580,7 @@ fn conclusions(case: &mut CaseResult, name: &str, row: &Row, run: &DisturbedRun,
     }
     match row.server.1 {
         Server::Healthy => sides.push(("server", false, Some(!blamed.is_empty()))),
-        Server::Stall if matches!(row.cause.1, Cause::Nothing) => {
+        Server::Stall if matches!(row.cause.1, Cause::Nothing) && !grown.is_late_by_log => {
             sides.push(("server", true, Some(!blamed.is_empty())));
         }
         _ => {}
