@@ -45,8 +45,9 @@ pub(super) struct Accounting {
     pub(super) doubtful: Vec<(u32, AnsweredTimes)>,
     /// How long the bytes of the current completion waited to be read.
     pub(super) read_late: ReadLate,
-    /// The shortest known time from a request to the arrival of its response.
-    pub(super) fastest_ns: Option<u64>,
+    /// The shortest known time from a request to the arrival of its response; `u64::MAX` if none
+    /// is known.
+    pub(super) fastest_ns: u64,
     /// Pauses after which the server has not responded yet.
     pub(super) silence: Silence,
     pub(super) stall: StallDetector,
@@ -76,7 +77,7 @@ impl Accounting {
             watch: Watch::new(has_unstamped),
             doubtful: Vec::new(),
             read_late: ReadLate::default(),
-            fastest_ns: None,
+            fastest_ns: u64::MAX,
             silence: Silence::default(),
             stall: StallDetector::new(0, 0),
             usage: UsageMeter::new(usage_probe),

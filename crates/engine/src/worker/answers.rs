@@ -68,9 +68,10 @@ impl Accounting {
         let read_late_ns = self.read_late.of(exchange.sent_ns);
         let own_ns = exchange.queued_ns + read_late_ns;
         if self.read_late.is_known() {
-            let served_ns = service_ns.saturating_sub(own_ns);
-            let fastest_ns = self.fastest_ns.unwrap_or(u64::MAX);
-            self.fastest_ns = Some(fastest_ns.min(served_ns));
+            self.fastest_ns = self.fastest_ns.min(service_ns.saturating_sub(own_ns));
+        }
+        if own_ns < Attribution::MIN_NS {
+            return 0;
         }
         match self.possible_late_ns(own_ns, service_ns) {
             // Any load generator takes that long to wake up. After a stall, it would add up over
@@ -80,10 +81,11 @@ impl Accounting {
         }
     }
 
-    /// The server did not respond faster than ever, so no more than the rest can be our delay.
+    /// The server did not respond faster than ever, so no more than the rest can be our delay. While
+    /// no response time is known, that is nothing.
     #[inline]
     fn possible_late_ns(&self, late_ns: u64, service_ns: u64) -> u64 {
-        late_ns.min(service_ns.saturating_sub(self.fastest_ns.unwrap_or(0)))
+        late_ns.min(service_ns.saturating_sub(self.fastest_ns))
     }
 
     /// Bytes have arrived, maybe with a timestamp.

@@ -218,6 +218,24 @@ fn half_of_a_thousand_requests_in_flight_are_read_late() {
 }
 
 #[test]
+fn no_response_is_corrected_to_less_than_the_server_takes() {
+    // The load generator runs for 20 of 280 ms.
+    let seldom = (0..10).map(|round| (round * 280 * MS + 20 * MS, (round + 1) * 280 * MS));
+    for is_stopped in [false, true] {
+        let mut simulation = simulation(seldom.clone().collect())
+            .connections(300)
+            .lasting(3 * S);
+        if is_stopped {
+            simulation = simulation.stopped();
+        }
+        simulation.sim.jitter_ns = 4 * MS;
+        let run = simulation.run(server(125e6, false, (0, 0)));
+        let least_ms = percentile_ms(&run.recording.corrected_latency(), 0.0);
+        assert!(least_ms > 124.0, "stopped {is_stopped}: {least_ms} ms");
+    }
+}
+
+#[test]
 fn pauses_within_a_stall_are_no_part_of_it() {
     let undisturbed = stalled(Vec::new());
     let pauses = (0..100).map(|number| (number * 100 * MS + 20 * MS, number * 100 * MS + 70 * MS));
