@@ -81,8 +81,8 @@ impl Accounting {
         }
     }
 
-    /// The server did not respond faster than ever, so no more than the rest can be our delay. While
-    /// no response time is known, that is nothing.
+    /// The server did not respond faster than ever, so no more than the rest can be our delay. That
+    /// is nothing while no response time is known.
     #[inline]
     fn possible_late_ns(&self, late_ns: u64, service_ns: u64) -> u64 {
         late_ns.min(service_ns.saturating_sub(self.fastest_ns))

@@ -4,8 +4,8 @@ use super::{LoopState, Ready, World};
 use crate::{Completion, SocketEvent, Token};
 
 impl LoopState {
-    /// Takes the next completion. Without a buffer for its bytes, it is only announced, and the next
-    /// wait finds it.
+    /// Takes the next completion. Without a buffer for its bytes, it is only announced, and the
+    /// next wait finds it.
     pub(super) fn take_with_buffer(&mut self, buffers: usize) -> Option<Ready> {
         loop {
             let ready = self.ready.pop_front()?;
