@@ -746,6 +746,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let late_ns = self.accounting.read_late.first_ns;
                 let arrived_ns = at_ns.saturating_sub(late_ns);
                 connection.arrived_ns.get_or_insert(arrived_ns);
+                self.accounting.has_postponed = true;
                 Ok(())
             }
             SocketEvent::Sent(buffer) => {

@@ -45,6 +45,8 @@ pub(super) struct Accounting {
     pub(super) doubtful: Vec<(u32, AnsweredTimes)>,
     /// How long the bytes of the current completion waited to be read.
     pub(super) read_late: ReadLate,
+    /// Something was postponed in this run, so that connections may know since when bytes wait.
+    pub(super) has_postponed: bool,
     /// The shortest known time from a request to the arrival of its response; `u64::MAX` if none
     /// is known.
     pub(super) fastest_ns: u64,
@@ -77,6 +79,7 @@ impl Accounting {
             watch: Watch::new(has_unstamped),
             doubtful: Vec::new(),
             read_late: ReadLate::default(),
+            has_postponed: false,
             fastest_ns: u64::MAX,
             silence: Silence::default(),
             stall: StallDetector::new(0, 0),

@@ -66,18 +66,18 @@ impl Accounting {
     #[inline]
     pub(super) fn late_ns(&mut self, exchange: &Exchange, service_ns: u64) -> u64 {
         let read_late_ns = self.read_late.of(exchange.sent_ns);
-        let own_ns = exchange.queued_ns + read_late_ns;
-        if self.read_late.is_known() {
-            self.fastest_ns = self.fastest_ns.min(service_ns.saturating_sub(own_ns));
-        }
-        if own_ns < Attribution::MIN_NS {
-            return 0;
-        }
-        match self.possible_late_ns(own_ns, service_ns) {
+        match (exchange.queued_ns + read_late_ns).min(service_ns) {
             // Any load generator takes that long to wake up. After a stall, it would add up over
             // the responses of a connection.
-            0..Attribution::MIN_NS => 0,
-            late_ns => late_ns,
+            0..Attribution::MIN_NS => {
+                self.fastest_ns = self.fastest_ns.min(service_ns);
+                0
+            }
+            late_ns if self.read_late.is_known() => {
+                self.fastest_ns = self.fastest_ns.min(service_ns - late_ns);
+                late_ns
+            }
+            late_ns => self.possible_late_ns(late_ns, service_ns),
         }
     }
 
@@ -85,7 +85,10 @@ impl Accounting {
     /// is nothing while no response time is known.
     #[inline]
     fn possible_late_ns(&self, late_ns: u64, service_ns: u64) -> u64 {
-        late_ns.min(service_ns.saturating_sub(self.fastest_ns))
+        match late_ns.min(service_ns.saturating_sub(self.fastest_ns)) {
+            0..Attribution::MIN_NS => 0,
+            late_ns => late_ns,
+        }
     }
 
     /// Bytes have arrived, maybe with a timestamp.
@@ -95,9 +98,12 @@ impl Accounting {
         key: u32,
         at_ns: u64,
     ) {
-        let postponed_ns = network.pool[key].arrived_ns.take();
-        if let Some(arrived_ns) = postponed_ns {
-            self.read_late = ReadLate::since(at_ns.saturating_sub(arrived_ns));
+        let mut postponed_ns = None;
+        if self.has_postponed {
+            postponed_ns = network.pool[key].arrived_ns.take();
+            if let Some(arrived_ns) = postponed_ns {
+                self.read_late = ReadLate::since(at_ns.saturating_sub(arrived_ns));
+            }
         }
         let arrived_ns = at_ns.saturating_sub(self.read_late.first_ns);
         self.silence.note_bytes(arrived_ns);

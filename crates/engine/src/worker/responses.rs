@@ -207,6 +207,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn take_events(&mut self, key: u32, at_ns: u64) -> Result<bool, StopReason> {
         let mut reusable = true;
         let mut events = std::mem::take(&mut self.network.events);
+        if self.accounting.watch.awaits_answers() {
+            let answers = events
+                .iter()
+                .filter(|event| matches!(event, Event::Finished(..)));
+            self.accounting.watch.note_answers(answers.count());
+        }
         for event in events.drain(..) {
             match event {
                 Event::Finished(exchange, response) => {
@@ -269,7 +275,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[inline]
     fn note_served(&mut self, key: u32, at_ns: u64) {
         self.network.pool[key].answered += 1;
-        self.accounting.watch.note_answer();
         self.note_works(key, at_ns);
     }
 

@@ -364,7 +364,7 @@ impl Watch {
     /// the kernel may keep more.
     #[inline]
     pub(super) fn end_wait(&mut self, found: usize, keeps: bool) {
-        let is_known = self.paused_left > 0 || self.newest().parts < PARTS_MAX;
+        let is_known = self.awaits_answers() || self.newest().parts < PARTS_MAX;
         self.kept = self.keeps && is_known;
         self.set_keeps(keeps);
         self.found = found;
@@ -397,10 +397,16 @@ impl Watch {
         self.paused_left = if keeps { self.paused_left } else { 0 };
     }
 
-    /// A request was answered. What is found does not tell how many are: sends complete, too.
+    /// Whether requests are unanswered that were in flight in the last pause.
     #[inline]
-    pub(super) fn note_answer(&mut self) {
-        self.paused_left = self.paused_left.saturating_sub(1);
+    pub(super) fn awaits_answers(&self) -> bool {
+        self.paused_left > 0
+    }
+
+    /// So many requests were answered. What is found does not tell how many are: sends complete,
+    /// too.
+    pub(super) fn note_answers(&mut self, answers: usize) {
+        self.paused_left = self.paused_left.saturating_sub(answers);
     }
 
     /// Whether this wait has found the rest of what the one before had found.
@@ -782,7 +788,7 @@ mod tests {
         /// This many are taken, and the others are left. Returns how late they are.
         fn takes_of(&mut self, count: usize, found: usize) -> Vec<u64> {
             let late_ns = self.rest_late_ns(count, 510 * MS);
-            (0..count).for_each(|_| self.0.note_answer());
+            self.0.note_answers(count);
             self.0.leave(found - count);
             self.0.begin_turn(510 * MS, &mut Waited(Some(0)));
             late_ns
