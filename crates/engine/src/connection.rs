@@ -59,8 +59,8 @@ pub(crate) struct Connection<S> {
     /// Bytes of incomplete responses that had arrived at the start of the window, as far as they
     /// are not accounted for.
     pub(crate) early_bytes: u64,
-    /// When bytes arrived that are not read yet, because the loop had no buffer for them, or never,
-    /// because the run ends.
+    /// When bytes arrived that have not been read: the loop had no buffer for them, or the run
+    /// ended before.
     pub(crate) arrived_ns: Option<u64>,
 }
 

@@ -93,7 +93,8 @@ pub struct RunOutcome {
     pub recording: Recording,
     /// When the run began, and the window of which this is the outcome.
     pub times: RunTimes,
-    /// As [`results::Window::settling`].
+    /// Whether the server had settled when the window began, if the warm-up was to last until
+    /// then. `None` if the run ended before.
     pub settling: Option<Settling>,
     /// Length of the window in nanoseconds.
     pub duration_ns: u64,

@@ -487,8 +487,8 @@ struct Grown {
     share: f64,
     /// The same percentile, milliseconds.
     ms: f64,
-    /// In a closed loop, the server's log shows that the load generator was late: it has to handle
-    /// a thousand responses that come at once.
+    /// Whether the server's log of a closed loop shows that the load generator was late without a
+    /// disturbance, for example because a thousand responses came at once.
     is_late_by_log: bool,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Accounting {
     pub(super) doubtful: Vec<(u32, AnsweredTimes)>,
     /// How long the bytes of the current completion waited to be read.
     pub(super) read_late: ReadLate,
-    /// Something was postponed in this run, so that connections may know since when bytes wait.
+    /// Whether anything was postponed in this run. Only then can a connection have bytes that wait.
     pub(super) has_postponed: bool,
     /// The shortest known time from a request to the arrival of its response; `u64::MAX` if none
     /// is known.

@@ -77,17 +77,7 @@ impl Accounting {
                 self.fastest_ns = self.fastest_ns.min(service_ns - late_ns);
                 late_ns
             }
-            late_ns => self.possible_late_ns(late_ns, service_ns),
-        }
-    }
-
-    /// The server did not respond faster than ever, so no more than the rest can be our delay. That
-    /// is nothing while no response time is known.
-    #[inline]
-    fn possible_late_ns(&self, late_ns: u64, service_ns: u64) -> u64 {
-        match late_ns.min(service_ns.saturating_sub(self.fastest_ns)) {
-            0..Attribution::MIN_NS => 0,
-            late_ns => late_ns,
+            late_ns => possible_late_ns(late_ns, service_ns, self.fastest_ns),
         }
     }
 
@@ -151,9 +141,12 @@ impl Accounting {
     /// A timestamp has shown that the responses before it were read late, too.
     #[cold]
     fn settle_doubts<S: Session>(&mut self, pool: &mut ConnectionPool<S>, late_ns: u64) {
-        for (key, answered) in std::mem::take(&mut self.doubtful) {
+        for (key, answered) in self.doubtful.drain(..) {
             let service_ns = answered.completed_ns.saturating_sub(answered.sent_ns);
-            let late_ns = self.possible_late_ns(late_ns, service_ns);
+            let late_ns = possible_late_ns(late_ns, service_ns, self.fastest_ns);
+            if late_ns == 0 {
+                continue;
+            }
             if let Some(recorder) = &mut self.recorder {
                 recorder.was_read_late(&answered, late_ns);
             }
@@ -245,5 +238,16 @@ impl Accounting {
         if let Some(stream) = &total.llm {
             recorder.llm_ended(due_ns, at_ns, stream, in_window);
         }
+    }
+}
+
+/// How much of the `late_ns` that a response may have been late can be the load generator's, if the
+/// response took `service_ns`: the server needed at least `fastest_ns`. `u64::MAX` is not known,
+/// and leaves nothing to the load generator.
+#[inline]
+fn possible_late_ns(late_ns: u64, service_ns: u64, fastest_ns: u64) -> u64 {
+    match late_ns.min(service_ns.saturating_sub(fastest_ns)) {
+        0..Attribution::MIN_NS => 0,
+        late_ns => late_ns,
     }
 }

@@ -41,8 +41,7 @@ impl ReadLate {
         Self::since(arrived_ns.map_or(0, |arrived_ns| ended_ns.saturating_sub(arrived_ns)))
     }
 
-    /// Whether it is known exactly how long the bytes waited. If nothing is known to have been
-    /// late, they did not wait.
+    /// Whether it is known exactly how long the bytes waited, which also holds if they did not.
     #[inline]
     pub(super) fn is_known(&self) -> bool {
         self.first_ns == self.last_ns
