@@ -103,15 +103,18 @@ fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
     assert!(outcome.rate_per_sec < Some(700.0), "{outcome:?}");
     // The experiment file is only for --dry-run, and the page is there.
     assert!(!output.stderr.contains("[search]"), "{output:?}");
-    assert!(output.stderr.contains("\n  so far "), "{output:?}");
     assert!(output.stdout.contains("\nPage: "), "{output:?}");
     assert!(std::fs::exists(folder.file("results/report.html")).unwrap());
     let before_last = &steps[..steps.len() - 1];
-    assert!(
-        before_last
-            .iter()
-            .all(|trial| trial.search.as_ref().unwrap().outcome.is_none())
-    );
+    let mut before_last = before_last
+        .iter()
+        .map(|trial| trial.search.as_ref().unwrap());
+    assert!(before_last.clone().all(|step| step.outcome.is_none()));
+    // On a machine that disturbs all runs, nothing is known before the last step.
+    let is_known =
+        before_last.any(|step| step.carried_per_sec.or(step.not_carried_per_sec).is_some());
+    let says_range = output.stderr.contains("\n  so far ");
+    assert_eq!(says_range, is_known, "{output:?}");
     // Nothing is left to do: the result is shown again.
     let again = made(&folder, "search", &[&["--resume"], &arguments[..]].concat());
     assert_eq!((again.code, again.stdout), (output.code, output.stdout));
