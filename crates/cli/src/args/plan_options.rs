@@ -1,20 +1,26 @@
-//! The options of a plan as arguments, made from their table.
+//! Options as arguments, made from their tables.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use plan::{BackendChoice, GivenOptions, OPTIONS, OptionSpec, Settable, Setter};
+use plan::{BackendChoice, GivenOptions, OptionSpec, Settable, Setter};
 use telemetry::sockets::Filter;
 
-/// The options of a plan that a command line gives.
-#[derive(Debug, Clone, Default)]
-pub(super) struct PlanOptionArgs(pub(super) GivenOptions);
+use super::Refusal;
 
-impl Args for PlanOptionArgs {
+/// The options of a table that a command line gives.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OptionArgs<T: 'static>(pub(super) GivenOptions<T>);
+
+impl<T: Settable> Args for OptionArgs<T> {
+    /// Adds the arguments of the table, by their headings.
     fn augment_args(command: Command) -> Command {
-        with_options(command, OPTIONS)
+        let rows = T::option_table().iter();
+        let mut rows: Vec<_> = rows.filter_map(|spec| Some((spec, spec.setter?))).collect();
+        rows.sort_by_key(|(spec, _)| spec.heading);
+        command.args(rows.into_iter().map(|(spec, setter)| arg(spec, setter)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -22,10 +28,13 @@ impl Args for PlanOptionArgs {
     }
 }
 
-impl FromArgMatches for PlanOptionArgs {
+impl<T: Settable> FromArgMatches for OptionArgs<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let all = OPTIONS.iter().filter(|spec| spec.setter.is_some());
-        Ok(Self(given(all, matches)))
+        let rows = T::option_table().iter();
+        Ok(Self(given(
+            rows.filter(|spec| spec.setter.is_some()),
+            matches,
+        )))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -34,17 +43,17 @@ impl FromArgMatches for PlanOptionArgs {
     }
 }
 
-/// Adds the arguments of a table, by their headings.
-pub(super) fn with_options<T: Settable>(
-    command: Command,
-    options: &'static [OptionSpec<T>],
-) -> Command {
-    let mut rows: Vec<(&'static OptionSpec<T>, Setter<T>)> = options
-        .iter()
-        .filter_map(|spec| Some((spec, spec.setter?)))
-        .collect();
-    rows.sort_by_key(|(spec, _)| spec.heading);
-    command.args(rows.into_iter().map(|(spec, setter)| arg(spec, setter)))
+impl<T: Settable + Default> OptionArgs<T> {
+    /// What the options say.
+    ///
+    /// # Errors
+    /// When two of them contradict each other.
+    pub(super) fn values(&self) -> Result<T, Refusal> {
+        let mut values = T::default();
+        let applied = self.0.apply(&mut values);
+        applied.map_err(|error| Refusal(error.to_string()))?;
+        Ok(values)
+    }
 }
 
 /// Those of these options that are on the command line.

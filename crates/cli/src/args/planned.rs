@@ -8,7 +8,7 @@ use experiment::{LoadOption, LoadOptions, OptionValue};
 use plan::{GivenOptions, OptionSpec, RunPlan, Settable};
 
 use super::campaign::CampaignArgs;
-use super::plan_options::check_value;
+use super::plan_options::{OptionArgs, check_value};
 use super::report::{OF_SWEEP, ReportArgs, ReportValues};
 use super::run::{DescribedRun, RunArgs};
 use super::{
@@ -60,7 +60,7 @@ pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest
         script_arguments: options.script_arguments().to_vec(),
         options: of_file.plan,
         report: ReportArgs {
-            given: of_file.report,
+            given: OptionArgs(of_file.report),
             ..ReportArgs::default()
         },
     };
@@ -73,17 +73,9 @@ impl FileOptions {
     /// Adds an option, whose value is checked. Returns whether it is one of a plan or a report, or
     /// the arguments of a script, which are no option.
     pub(super) fn add(&mut self, option: &LoadOption) -> Result<bool, Refusal> {
-        let name = option.name.as_str();
-        if name == "script-arguments" {
-            return Ok(true);
-        }
-        if let Some(spec) = named::<RunPlan>(name) {
-            return add(&mut self.plan, spec, option).map(|()| true);
-        }
-        match named::<ReportValues>(name) {
-            Some(spec) => add(&mut self.report, spec, option).map(|()| true),
-            None => Ok(false),
-        }
+        Ok(option.name == "script-arguments"
+            || add(&mut self.plan, option)?
+            || add(&mut self.report, option)?)
     }
 }
 
@@ -97,18 +89,21 @@ fn named<T: Settable>(name: &str) -> Option<&'static OptionSpec<T>> {
     T::find_option(name).or_else(|| T::option_table().iter().find(is_alias))
 }
 
+/// Adds an option if it is one of this table, and returns whether it is.
 fn add<T: Settable>(
     given: &mut GivenOptions<T>,
-    spec: &'static OptionSpec<T>,
     LoadOption { name, value, .. }: &LoadOption,
-) -> Result<(), Refusal> {
+) -> Result<bool, Refusal> {
+    let Some(spec) = named::<T>(name) else {
+        return Ok(false);
+    };
     let refuse = |problem: String| Err(Refusal(format!("--{name}: {problem}")));
     let takes_value = spec.setter.as_ref().is_some_and(|it| it.takes_value());
     let texts = match value {
         OptionValue::Flag(given) if takes_value => {
             return refuse(format!("needs a value, but is {given}"));
         }
-        OptionValue::Flag(false) => return Ok(()),
+        OptionValue::Flag(false) => return Ok(true),
         OptionValue::Flag(true) => Vec::new(),
         OptionValue::Text(text) if !takes_value => {
             return refuse(format!("takes no value, but got {text:?}"));
@@ -131,7 +126,7 @@ fn add<T: Settable>(
         }
     }
     given.add(spec, texts.into_iter().map(OsString::from).collect());
-    Ok(())
+    Ok(true)
 }
 
 /// The message about an option that does not exist.

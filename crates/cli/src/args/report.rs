@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::Args;
 use judging::{Criterion, CriterionError};
 use plan::units::parse_percent;
 use plan::{GivenOptions, Heading, OptionSpec, Settable, Setter};
 use report::{Format, TextOptions};
 
 use super::outputs::{OutputsArgs, StreamTarget};
-use super::plan_options::{given, with_options};
+use super::plan_options::OptionArgs;
 use super::report_files::ReportFile;
 use super::{Dialect, Refusal};
 
@@ -209,34 +209,12 @@ static OPTIONS: &[OptionSpec<ReportValues>] = &[
 ];
 
 /// The options of a report and live outputs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct ReportArgs {
-    pub(super) given: GivenOptions<ReportValues>,
+    #[command(flatten)]
+    pub(super) given: OptionArgs<ReportValues>,
+    #[command(flatten)]
     pub(super) outputs: OutputsArgs,
-}
-
-impl Args for ReportArgs {
-    fn augment_args(command: Command) -> Command {
-        OutputsArgs::augment_args(with_options(command, OPTIONS))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for ReportArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self {
-            given: given(OPTIONS.iter(), matches),
-            outputs: OutputsArgs::from_arg_matches(matches)?,
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
 
 /// A tool whose report format can be printed.
@@ -407,27 +385,16 @@ impl ReportArgs {
     /// The report style. Only wrk-cmm prints phases; only wrk2 prints uncorrected latency and has
     /// a rate.
     pub(super) fn style(&self, dialect: Dialect, run: Traits) -> Style {
-        let has = |option| self.given.has(option);
+        let has = |option| self.given.0.has(option);
         let by_options = match (has("breakout"), run.is_open || has("u_latency")) {
             (true, _) => Style::Cmm,
             (false, true) => Style::Wrk2,
             (false, false) if run.has_options_of_cmm => Style::Cmm,
             (false, false) => Style::Wrk,
         };
-        let given = self.given.path("style").and_then(Path::to_str);
+        let given = self.given.0.path("style").and_then(Path::to_str);
         let given = given.and_then(Style::named);
         given.or_else(|| dialect.style()).unwrap_or(by_options)
-    }
-
-    /// What the options say.
-    ///
-    /// # Errors
-    /// When two of them contradict each other.
-    pub(super) fn values(&self) -> Result<ReportValues, Refusal> {
-        let mut values = ReportValues::default();
-        let applied = self.given.apply(&mut values);
-        applied.map_err(|error| Refusal(error.to_string()))?;
-        Ok(values)
     }
 
     /// # Errors
@@ -439,7 +406,7 @@ impl ReportArgs {
         run: Traits,
     ) -> Result<OutputOptions, Refusal> {
         let style = self.style(dialect, run);
-        let values = self.values()?;
+        let values = self.given.values()?;
         let options = OutputOptions {
             style,
             text: TextOptions {

@@ -7,7 +7,7 @@ use plan::secrets::hide_secrets;
 use plan::{GivenOptions, OptionError, ProfiledServer, RunPlan, Target};
 use runner::{Invocation, Variables};
 
-use super::plan_options::PlanOptionArgs;
+use super::plan_options::OptionArgs;
 use super::report::{ReportArgs, ReportValues, Traits};
 use super::url::{self, GivenUrl};
 use super::{Dialect, OutputOptions, Refusal, Style};
@@ -33,7 +33,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
     #[command(flatten)]
-    options: PlanOptionArgs,
+    options: OptionArgs<RunPlan>,
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
@@ -143,7 +143,7 @@ impl RunArgs {
         report: GivenOptions<ReportValues>,
     ) -> Self {
         self.options.0.add_below(options);
-        self.report.given.add_below(report);
+        self.report.given.0.add_below(report);
         self
     }
 
@@ -204,7 +204,7 @@ impl DescribedRun {
             return Err(Refusal(problem));
         }
         let GivenUrl { target, note, .. } = given;
-        let samples = self.report.values()?.samples;
+        let samples = self.report.given.values()?.samples;
         if let Some(path) = samples.as_ref().filter(|_| !options.has("sockets")) {
             return Err(Refusal(format!(
                 "--samples {path:?}: needs sockets to be sampled (--sockets)"
