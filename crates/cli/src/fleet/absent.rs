@@ -1,8 +1,15 @@
 //! A program without fleets: what [`crate::fleet`] is without the feature `fleet`.
 
+#[allow(dead_code, reason = "its values are never read")]
+mod options;
+
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+// The options have no values, only their names are used.
+use std::string::{String as AgentsArg, String as FleetName, String as PlaceTarget};
+use std::sync::LazyLock;
 
 use anyhow::bail;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
@@ -17,22 +24,17 @@ const ABSENT: &str = "this wrkbench was built without fleets; one with them is b
     build --release -p wrkbench --features fleet";
 
 /// The options that are refused. Otherwise each would be an unknown option.
-const OPTIONS: [&str; 14] = [
-    "agents",
-    "agents-per-place",
-    "at",
-    "fleet",
-    "fleet-key",
-    "fleet-name",
-    "local",
-    "nats-ca",
-    "nats-cert",
-    "nats-creds",
-    "nats-key",
-    "nats-seed",
-    "on-lost",
-    "only-place",
-];
+static OPTIONS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let declared = options::FleetArgs::augment_args(Command::new("fleet"));
+    let names = declared.get_arguments().filter_map(Arg::get_long);
+    names.map(str::to_owned).collect()
+});
+
+/// Refuses every value.
+fn parse_agents(_: &str) -> Result<String, &'static str> {
+    Err(ABSENT)
+}
+use parse_agents as parse_at;
 
 /// Has no values, because every option about fleets is refused.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,11 +55,10 @@ impl FleetArgs {
 impl Args for FleetArgs {
     /// Hidden options, whose values are all wrong.
     fn augment_args(command: Command) -> Command {
-        let refuse = |_: &str| Err::<String, _>(ABSENT);
-        command.args(OPTIONS.map(|name| {
-            let option = Arg::new(name).long(name).hide(true);
+        command.args(OPTIONS.iter().map(|name| {
+            let option = Arg::new(name.as_str()).long(name.as_str()).hide(true);
             let option = option.num_args(0..=1).default_missing_value("");
-            option.allow_hyphen_values(true).value_parser(refuse)
+            option.allow_hyphen_values(true).value_parser(parse_agents)
         }))
     }
 
@@ -155,7 +156,7 @@ mod tests {
 
     #[test]
     fn options_of_fleets_are_refused_with_what_is_missing_and_how_to_get_it() {
-        for option in OPTIONS {
+        for option in &*OPTIONS {
             for value in ["", "=nats://hub:4222", " nats://hub:4222"] {
                 let line = format!("-d1s http://h/ --{option}{value}");
                 assert_eq!(refusal(&line), format!("--{option}: {ABSENT}"));

@@ -17,9 +17,8 @@ use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
 use report::TextOptions;
 
-use super::args::{
-    AgentArgs, FleetCommand, FleetCommandRequest, FleetRequest, FleetSource, LinkArgs, LoginArgs,
-};
+use super::args::{AgentArgs, FleetCommand, FleetCommandRequest, FleetRequest, FleetSource};
+use super::options::{LinkArgs, LoginArgs};
 use crate::args::{Companion, JsonTarget, OutputOptions, Style};
 use crate::commands::interrupts::Interrupts;
 use crate::commands::run::{deliver, tell_after};

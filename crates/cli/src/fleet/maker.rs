@@ -7,8 +7,8 @@ use plan::{RunPlan, Target};
 use results::Cell;
 use runner::{Invocation, PreparedRun};
 
-use super::args::{FleetArgs, FleetRequest};
 use super::commands::FleetLink;
+use super::{FleetArgs, FleetRequest};
 use crate::args::Refusal;
 use crate::commands::run_maker::{RunMaker, ThisMachine};
 use crate::console::Console;
