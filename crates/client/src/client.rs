@@ -191,27 +191,27 @@ impl Client {
         let stream = self.connect(exchange)?;
         match self.plan.load.protocol {
             Protocol::Http1 => {
-                let shared = h1::H1Context::new(self.limits, true);
-                let fresh: Box<dyn Talk + Send> = match self.within_tls(shared) {
-                    Ok(shared) => Box::new(self.on::<Tls<H1>>(shared, stream, Tls::details)),
-                    Err(shared) => Box::new(self.on::<H1>(shared, stream, |_| None)),
+                let context = h1::H1Context::new(self.limits, true);
+                let fresh: Box<dyn Talk + Send> = match self.within_tls(context) {
+                    Ok(context) => Box::new(self.on::<Tls<H1>>(context, stream, Tls::details)),
+                    Err(context) => Box::new(self.on::<H1>(context, stream, |_| None)),
                 };
                 self.talk(fresh, text, exchange)
             }
             protocol @ (Protocol::Http2 | Protocol::Grpc) => {
-                let shared = self.h2_context(protocol.is_grpc());
-                match self.within_tls(shared) {
-                    Ok(shared) => talk(
-                        self.on::<Tls<H2>>(shared, stream, Tls::details),
+                let context = self.h2_context(protocol.is_grpc());
+                match self.within_tls(context) {
+                    Ok(context) => talk(
+                        self.on::<Tls<H2>>(context, stream, Tls::details),
                         text,
                         exchange,
                     ),
-                    Err(shared) => talk(self.on::<H2>(shared, stream, |_| None), text, exchange),
+                    Err(context) => talk(self.on::<H2>(context, stream, |_| None), text, exchange),
                 }
             }
             protocol @ (Protocol::Http3 | Protocol::GrpcHttp3) => {
-                let shared = self.h3_context(protocol.is_grpc())?;
-                talk(self.on::<H3>(shared, stream, H3::details), text, exchange)
+                let context = self.h3_context(protocol.is_grpc())?;
+                talk(self.on::<H3>(context, stream, H3::details), text, exchange)
             }
         }
     }
@@ -234,12 +234,12 @@ impl Client {
 
     fn on<S: Session>(
         &self,
-        shared: S::Shared,
+        context: S::Context,
         stream: Box<dyn Stream>,
         details: fn(&S) -> Option<protocol::tls::Details>,
     ) -> Connection<S> {
         let deadline = self.deadline.clone();
-        Connection::new(shared, stream, deadline, details, self.heads_only)
+        Connection::new(context, stream, deadline, details, self.heads_only)
     }
 
     /// What a session within TLS shares, or without it if there is none.

@@ -35,7 +35,7 @@ pub(crate) trait Talk {
 /// A session on a connection.
 pub(crate) struct Connection<S: Session> {
     session: S,
-    shared: S::Shared,
+    context: S::Context,
     stream: Box<dyn Stream>,
     deadline: Deadline,
     details: fn(&S) -> Option<Details>,
@@ -52,16 +52,16 @@ pub(crate) struct Connection<S: Session> {
 impl<S: Session> Connection<S> {
     /// `details` tells what the handshake of TLS has agreed on.
     pub(crate) fn new(
-        mut shared: S::Shared,
+        mut context: S::Context,
         stream: Box<dyn Stream>,
         deadline: Deadline,
         details: fn(&S) -> Option<Details>,
         heads_only: bool,
     ) -> Self {
-        S::at(&mut shared, monotonic_ns());
+        S::at(&mut context, monotonic_ns());
         Self {
-            session: S::new(&mut shared),
-            shared,
+            session: S::new(&mut context),
+            context,
             stream,
             deadline,
             details,
@@ -128,7 +128,7 @@ impl<S: Session> Connection<S> {
 
     fn handshake(&mut self) -> Result<(), ExchangeError> {
         self.deadline.begin_step();
-        self.session.begin(&mut self.shared, &mut self.output)?;
+        self.session.begin(&mut self.context, &mut self.output)?;
         self.write()?;
         while !self.session.is_ready() || self.session.capacity() == 0 {
             self.read()?;
@@ -145,7 +145,7 @@ impl<S: Session> Connection<S> {
                 // A response without a body, whatever its headers say.
                 request.kind = RequestKind::Head;
             }
-            prepared.push(S::prepare(&mut self.shared, &request));
+            prepared.push(S::prepare(&mut self.context, &request));
             if !S::SENDS_TEXT {
                 break;
             }
@@ -155,7 +155,7 @@ impl<S: Session> Connection<S> {
             prepared: &prepared,
         };
         self.session
-            .start(&mut self.shared, EXCHANGE, requests, &mut self.output)?;
+            .start(&mut self.context, EXCHANGE, requests, &mut self.output)?;
         if S::TRANSPARENT {
             self.output.extend_from_slice(text);
         }
@@ -164,15 +164,15 @@ impl<S: Session> Connection<S> {
 
     /// Writes all output, also what the session has held back.
     fn write(&mut self) -> Result<(), ExchangeError> {
-        S::at(&mut self.shared, monotonic_ns());
-        self.session.flush(&mut self.shared, &mut self.output)?;
+        S::at(&mut self.context, monotonic_ns());
+        self.session.flush(&mut self.context, &mut self.output)?;
         while !self.output.is_empty() {
             let written = self.stream.write_all(&self.output);
             let written = written.and_then(|()| self.stream.flush());
             let missing = "the server did not take the request";
             written.map_err(|error| self.deadline.error(error, missing))?;
             self.output.clear();
-            self.session.resume(&mut self.shared, &mut self.output)?;
+            self.session.resume(&mut self.context, &mut self.output)?;
         }
         Ok(())
     }
@@ -200,9 +200,9 @@ impl<S: Session> Connection<S> {
             let more = HEARD_BYTES_MAX.saturating_sub(self.heard.len()).min(length);
             self.heard.extend_from_slice(&self.buffer[..more]);
         }
-        S::at(&mut self.shared, monotonic_ns());
+        S::at(&mut self.context, monotonic_ns());
         let received = self.session.receive(
-            &mut self.shared,
+            &mut self.context,
             &self.buffer[..length],
             &mut self.output,
             &mut self.events,
@@ -221,9 +221,9 @@ impl<S: Session> Connection<S> {
 
     /// A timer of the session may be due.
     fn handle_timer(&mut self) -> Result<(), ExchangeError> {
-        let (shared, output, events) = (&mut self.shared, &mut self.output, &mut self.events);
+        let (context, output, events) = (&mut self.context, &mut self.output, &mut self.events);
         let now_ns = monotonic_ns();
-        let handled = self.session.handle_timeout(shared, now_ns, output, events);
+        let handled = self.session.handle_timeout(context, now_ns, output, events);
         self.go_on(handled)
     }
 
@@ -242,7 +242,7 @@ impl<S: Session> Connection<S> {
 
     /// The server has closed the connection.
     fn end(&mut self) -> Result<(), ExchangeError> {
-        let ended = self.session.end(&mut self.shared, &mut self.events);
+        let ended = self.session.end(&mut self.context, &mut self.events);
         if self.events.iter().any(is_outcome) {
             Ok(())
         } else {
@@ -277,7 +277,7 @@ impl<S: Session> Talk for Connection<S> {
     }
 
     fn close(&mut self) {
-        self.session.close(&mut self.shared, &mut self.output);
+        self.session.close(&mut self.context, &mut self.output);
         // The server may have closed already.
         let _ = self.stream.write_all(&self.output);
     }

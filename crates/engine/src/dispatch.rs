@@ -134,14 +134,14 @@ impl WorkerTask {
         let stream = self.settings.stream_spec();
         match self.settings.plan.load.protocol {
             Protocol::Http1 => {
-                let mut shared = h1::H1Context::new(limits, bodies).with_stream(stream);
+                let mut context = h1::H1Context::new(limits, bodies).with_stream(stream);
                 if heads_only {
-                    shared = shared.with_heads_only();
+                    context = context.with_heads_only();
                 }
-                self.with_protocol::<L, H1>(io, shared, no_ring);
+                self.with_protocol::<L, H1>(io, context, no_ring);
             }
             protocol @ (Protocol::Http2 | Protocol::Grpc) => {
-                let mut shared = h2::H2Context::new(h2::ClientSettings {
+                let mut context = h2::H2Context::new(h2::ClientSettings {
                     streams_max: self.settings.pipeline,
                     scheme: if self.tls.is_some() { "https" } else { "http" },
                     calls: protocol.is_grpc(),
@@ -150,9 +150,9 @@ impl WorkerTask {
                 })
                 .with_stream(stream);
                 if heads_only {
-                    shared = shared.with_heads_only();
+                    context = context.with_heads_only();
                 }
-                self.with_protocol::<L, H2>(io, shared, no_ring);
+                self.with_protocol::<L, H2>(io, context, no_ring);
             }
             protocol @ (Protocol::Http3 | Protocol::GrpcHttp3) => {
                 let settings = h3::ClientSettings {
@@ -164,12 +164,12 @@ impl WorkerTask {
                     captured_body_bytes_max: limits.captured_body_bytes_max,
                 };
                 match self.quic(settings) {
-                    Ok(shared) => {
-                        let mut shared = shared.with_stream(stream);
+                    Ok(context) => {
+                        let mut context = context.with_stream(stream);
                         if heads_only {
-                            shared = shared.with_heads_only();
+                            context = context.with_heads_only();
                         }
-                        self.with_session::<L, H3>(io, shared, no_ring);
+                        self.with_session::<L, H3>(io, context, no_ring);
                     }
                     Err(message) => self.report_failed_setup(message),
                 }
@@ -190,27 +190,27 @@ impl WorkerTask {
         } = self.tls.take().ok_or("HTTP/3 needs TLS")?;
         // IDs of connections must differ from those of other runs with the same server.
         let seed = fastrand::u64(..);
-        let shared = h3::H3Context::new(settings, &config, name, Instant::now(), seed);
-        let shared = shared.map_err(|error| error.to_string())?;
-        Ok(shared.with_more_hosts(more_names))
+        let context = h3::H3Context::new(settings, &config, name, Instant::now(), seed);
+        let context = context.map_err(|error| error.to_string())?;
+        Ok(context.with_more_hosts(more_names))
     }
 
     fn with_protocol<L: EventLoop, S: Session>(
         mut self,
         io: L,
-        shared: S::Shared,
+        context: S::Context,
         no_ring: Option<String>,
     ) {
         let alpn = self.settings.plan.load.protocol.alpn();
         match (self.proxy.take(), self.tls.take()) {
-            (None, None) => self.with_session::<L, S>(io, shared, no_ring),
+            (None, None) => self.with_session::<L, S>(io, context, no_ring),
             (None, tls) => {
-                self.with_session::<L, Tls<S>>(io, within_tls(tls, alpn, shared), no_ring);
+                self.with_session::<L, Tls<S>>(io, within_tls(tls, alpn, context), no_ring);
             }
             // One type for all combinations. Each type is another copy of the worker, and a proxy
             // costs more than the branches.
             (Some(proxy), tls) => {
-                let proxied = proxy::ProxyContext::new(proxy.route, within_tls(tls, alpn, shared));
+                let proxied = proxy::ProxyContext::new(proxy.route, within_tls(tls, alpn, context));
                 let outer = within_tls(proxy.tls, Alpn::Http1, proxied).to_proxy();
                 self.with_session::<L, Tls<Proxied<Tls<S>>>>(io, outer, no_ring);
             }
@@ -220,7 +220,7 @@ impl WorkerTask {
     fn with_session<L: EventLoop, S: Session>(
         self,
         io: L,
-        shared: S::Shared,
+        context: S::Context,
         no_ring: Option<String>,
     ) {
         let Self {
@@ -237,7 +237,7 @@ impl WorkerTask {
         } = self;
         let parts = WorkerParts::<L, S> {
             io,
-            shared,
+            context,
             settings,
             source,
             usage_probe,

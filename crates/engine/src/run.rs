@@ -327,7 +327,7 @@ pub struct WorkerParts<L, S: Session> {
     /// The event loop of the worker.
     pub io: L,
     /// What the sessions of its connections share.
-    pub shared: S::Shared,
+    pub context: S::Context,
     /// Its share of the plan.
     pub settings: WorkerSettings,
     /// The source of the worker's requests.

@@ -172,15 +172,15 @@ pub(crate) const STANDSTILL_NS: u64 = 500_000_000;
 /// Writes the requests of a source: those of its file, or all alike.
 fn writer<L: EventLoop, S: Session>(
     io: &mut L,
-    shared: &mut S::Shared,
+    context: &mut S::Context,
     settings: &WorkerSettings,
     source: &dyn RequestSource,
 ) -> Result<RequestWriter<S>, String> {
     let Some(file) = source.file() else {
-        return RequestWriter::new(io, shared, source.fixed().as_deref(), settings.pipeline);
+        return RequestWriter::new(io, context, source.fixed().as_deref(), settings.pipeline);
     };
     let place = (settings.number(), settings.workers_total());
-    RequestWriter::of_file(io, shared, file, place, settings.connections)
+    RequestWriter::of_file(io, context, file, place, settings.connections)
 }
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
@@ -191,12 +191,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     ) -> Result<Self, String> {
         let WorkerParts {
             mut io,
-            mut shared,
+            mut context,
             mut settings,
             source,
             usage_probe,
         } = parts;
-        let writer = writer(&mut io, &mut shared, &settings, &*source)?;
+        let writer = writer(&mut io, &mut context, &settings, &*source)?;
         // The last request of a log ends the run.
         let recorded = writer.recorded().map(|it| it.due_ns().len() as u64);
         settings.requests = settings.requests.into_iter().chain(recorded).min();
@@ -208,7 +208,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let has_unstamped = has_unstamped(&settings, S::TRANSPORT);
         let source = GuardedSource::new(source, stuck_guard);
         Ok(Self {
-            network: Network::new(io, shared, &settings),
+            network: Network::new(io, context, &settings),
             accounting: Accounting::new(&settings, share.is_some(), has_unstamped, usage_probe),
             sender: RequestSender::new(source, writer, share, &settings),
             times: RunTimes::default(),
@@ -294,8 +294,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .count_in_flight(&mut self.network.pool, closed_ns);
         self.close_all();
         let mut recording = self.accounting.recorder.take()?.finish(closed_ns);
-        recording.streams_limit = S::streams_limit(&self.network.shared);
-        recording.redirect_location = S::redirect_location(&self.network.shared).map(str::to_owned);
+        recording.streams_limit = S::streams_limit(&self.network.context);
+        recording.redirect_location =
+            S::redirect_location(&self.network.context).map(str::to_owned);
         Some(WorkerResult {
             recording,
             start_late_ns: self.start_late_ns,
@@ -395,7 +396,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             share.begin_turn();
         }
         self.sender.stretch.begin(now_ns);
-        S::at(&mut self.network.shared, now_ns);
+        S::at(&mut self.network.context, now_ns);
         self.open_next_connections(now_ns, state)?;
         self.reopen_after_outage();
         while let Some(key) = self.network.pool.wakes.take_due(now_ns) {
@@ -732,7 +733,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             return Ok(());
         }
-        S::at(&mut self.network.shared, at_ns);
+        S::at(&mut self.network.context, at_ns);
         self.on_event(key, event, at_ns)?;
         self.continue_slot(key, at_ns)
     }

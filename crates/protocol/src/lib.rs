@@ -145,8 +145,10 @@ pub enum Transport {
 /// - Nothing but the session can tell that the peer has closed: [`Session::has_ended`]. The owner
 ///   then calls `end`.
 pub trait Session: Sized {
-    /// What all sessions of a worker share: settings, limits, caches.
-    type Shared;
+    /// What all sessions of one worker have in common: settings, limits, caches and buffers. The
+    /// owner keeps one and lends it to each call, so that a session holds only what differs between
+    /// connections.
+    type Context;
 
     /// A request in the form that is fastest to send.
     type Prepared;
@@ -163,10 +165,10 @@ pub trait Session: Sized {
     const TRANSPORT: Transport = Transport::Stream;
 
     /// A session that has not begun.
-    fn new(shared: &mut Self::Shared) -> Self;
+    fn new(context: &mut Self::Context) -> Self;
 
     /// Prepares a request, which may then be sent any number of times on any connection.
-    fn prepare(shared: &mut Self::Shared, request: &RequestText<'_>) -> Self::Prepared;
+    fn prepare(context: &mut Self::Context, request: &RequestText<'_>) -> Self::Prepared;
 
     /// A connection has been established. Appends the first bytes to send (TLS: ClientHello).
     ///
@@ -174,19 +176,19 @@ pub trait Session: Sized {
     /// If no session can be set up.
     fn begin(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError>;
 
     /// The time, in nanoseconds since any fixed moment. It never goes back. Only sessions with
     /// timers need it.
     #[inline]
-    fn at(shared: &mut Self::Shared, now_ns: u64) {
-        let _ = (shared, now_ns);
+    fn at(context: &mut Self::Context, now_ns: u64) {
+        let _ = (context, now_ns);
     }
 
     /// The connection that is established next is to this host of the run, counted from 0.
-    fn select_host(_shared: &mut Self::Shared, _host: u32) {}
+    fn select_host(_context: &mut Self::Context, _host: u32) {}
 
     /// Whether requests may be sent now.
     fn is_ready(&self) -> bool;
@@ -204,7 +206,7 @@ pub trait Session: Sized {
     /// If the session cannot send.
     fn start(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         exchange: ExchangeId,
         requests: Requests<'_, Self::Prepared>,
         output: &mut Vec<u8>,
@@ -216,11 +218,11 @@ pub trait Session: Sized {
     /// If the session cannot send.
     fn cancel(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         exchange: ExchangeId,
         output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
-        let _ = (shared, exchange, output);
+        let _ = (context, exchange, output);
         Ok(false)
     }
 
@@ -231,10 +233,10 @@ pub trait Session: Sized {
     /// If the session cannot send.
     fn resume(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let _ = (shared, output);
+        let _ = (context, output);
         Ok(())
     }
 
@@ -245,10 +247,10 @@ pub trait Session: Sized {
     #[inline]
     fn flush(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let _ = (shared, output);
+        let _ = (context, output);
         Ok(())
     }
 
@@ -266,12 +268,12 @@ pub trait Session: Sized {
     #[inline]
     fn handle_timeout(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         now_ns: u64,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
-        let _ = (shared, now_ns, output, events);
+        let _ = (context, now_ns, output, events);
         Ok(())
     }
 
@@ -282,8 +284,8 @@ pub trait Session: Sized {
     }
 
     /// The owner is about to close the connection. Appends what the protocol sends before that.
-    fn close(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>) {
-        let _ = (shared, output);
+    fn close(&mut self, context: &mut Self::Context, output: &mut Vec<u8>) {
+        let _ = (context, output);
     }
 
     /// Processes bytes of the peer and appends events. Appends to `output` what must be sent at
@@ -293,7 +295,7 @@ pub trait Session: Sized {
     /// If the peer violated the protocol.
     fn receive(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -318,14 +320,14 @@ pub trait Session: Sized {
     /// If an outstanding response is not complete.
     fn end(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError>;
 
     /// The error if the connection is lost now, if the session has one of its own: while a
     /// handshake is in progress.
-    fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
-        let _ = shared;
+    fn interruption(&self, context: &Self::Context) -> Option<SessionError> {
+        let _ = context;
         None
     }
 
@@ -340,7 +342,7 @@ pub trait Session: Sized {
 
     /// The Location of the first redirect that any of these sessions has received. `None` without a
     /// redirect.
-    fn redirect_location(shared: &Self::Shared) -> Option<&str>;
+    fn redirect_location(context: &Self::Context) -> Option<&str>;
 
     /// What the connection can tell about its packets. `None` before `begin`, and where the kernel
     /// has the packets.
@@ -349,8 +351,8 @@ pub trait Session: Sized {
     }
 
     /// How many exchanges the server allows on a connection, if that is fewer than wanted.
-    fn streams_limit(shared: &Self::Shared) -> Option<u32> {
-        let _ = shared;
+    fn streams_limit(context: &Self::Context) -> Option<u32> {
+        let _ = context;
         None
     }
 }

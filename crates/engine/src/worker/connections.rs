@@ -119,7 +119,7 @@ impl<L: EventLoop, S: Session> Network<L, S> {
     fn begin_session(&mut self, key: u32, at_ns: u64, late_ns: u64) -> Result<(), SessionError> {
         if self.hosts > 1 {
             let (_, host) = self.slot_and_host(key);
-            S::select_host(&mut self.shared, host);
+            S::select_host(&mut self.context, host);
         }
         self.pool.established += 1;
         let connection = &mut self.pool[key];
@@ -127,7 +127,9 @@ impl<L: EventLoop, S: Session> Network<L, S> {
         connection.own_ns += late_ns;
         connection.connected_ns = u64::MAX;
         connection.since_ns = at_ns;
-        let begun = connection.session.begin(&mut self.shared, &mut self.output);
+        let begun = connection
+            .session
+            .begin(&mut self.context, &mut self.output);
         connection.state = if connection.session.is_ready() {
             ConnectionState::Open
         } else {
@@ -142,8 +144,8 @@ impl<L: EventLoop, S: Session> Network<L, S> {
     fn close(&mut self, key: u32) {
         let connection = &mut self.pool[key];
         if !S::SENDS_TEXT && connection.is_established() {
-            let (shared, output) = (&mut self.shared, &mut self.output);
-            connection.session.close(shared, output);
+            let (context, output) = (&mut self.context, &mut self.output);
+            connection.session.close(context, output);
             self.flush_output(key);
         }
         if let Some(token) = self.pool[key].token.take() {
@@ -180,8 +182,8 @@ impl<L: EventLoop, S: Session> Network<L, S> {
         if S::SENDS_TEXT || !connection.may_cancel(now_ns) {
             return None;
         }
-        let (shared, output) = (&mut self.shared, &mut self.output);
-        let cancelled = connection.session.cancel(shared, oldest, output);
+        let (context, output) = (&mut self.context, &mut self.output);
+        let cancelled = connection.session.cancel(context, oldest, output);
         self.flush_output(key);
         self.note_unflushed(key);
         matches!(cancelled, Ok(true)).then_some(oldest)
@@ -381,7 +383,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.network.pool[key];
         let ended = connection
             .session
-            .end(&mut self.network.shared, &mut self.network.events);
+            .end(&mut self.network.context, &mut self.network.events);
         self.take_events(key, at_ns)?;
         let outstanding = self.network.pool[key].exchanges.outstanding() > 0;
         match ended {
@@ -425,7 +427,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             // A server that closes with an unread request sends RST, not FIN.
             self.fail(key, ErrorKind::Stale, at_ns);
         } else {
-            let interruption = connection.session.interruption(&self.network.shared);
+            let interruption = connection.session.interruption(&self.network.context);
             match interruption.filter(|_| handshaking) {
                 Some(error) => self.fail_session(key, &error, at_ns),
                 // Nobody receives at that port, as a server of TCP would have refused.

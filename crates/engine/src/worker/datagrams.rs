@@ -27,8 +27,8 @@ impl<L: EventLoop, S: Session> Network<L, S> {
         if !connection.is_established() {
             return Ok(());
         }
-        let (shared, output) = (&mut self.shared, &mut self.output);
-        let flushed = connection.session.flush(shared, output);
+        let (context, output) = (&mut self.context, &mut self.output);
+        let flushed = connection.session.flush(context, output);
         if let Some(due_ns) = connection.session.next_timeout_ns() {
             self.pool.session_timers.set(key, due_ns);
         }
@@ -47,9 +47,9 @@ impl<L: EventLoop, S: Session> Network<L, S> {
             self.pool.session_timers.set(key, due_ns);
             return None;
         }
-        let (shared, output) = (&mut self.shared, &mut self.output);
+        let (context, output) = (&mut self.context, &mut self.output);
         let session = &mut connection.session;
-        Some(session.handle_timeout(shared, now_ns, output, &mut self.events))
+        Some(session.handle_timeout(context, now_ns, output, &mut self.events))
     }
 
     /// Sends the batches in the output, each as a whole.
@@ -76,7 +76,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         }
         let now_ns = self.network.io.now_ns();
-        S::at(&mut self.network.shared, now_ns);
+        S::at(&mut self.network.context, now_ns);
         let mut at = 0;
         while let Some(&key) = self.network.unflushed.get(at) {
             at += 1;

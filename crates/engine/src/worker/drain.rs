@@ -64,7 +64,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if is_over || state.is_raised() {
             return Ok(None);
         }
-        S::at(&mut self.network.shared, now_ns);
+        S::at(&mut self.network.context, now_ns);
         while let Some(key) = self.network.pool.deadlines.take_due(now_ns) {
             self.on_deadline(key, now_ns)?;
         }
@@ -115,7 +115,7 @@ mod tests {
         let address = Address::Tcp(([127, 0, 0, 1], 80).into());
         WorkerParts {
             io: Sim::new(SimOptions::default(), Silent),
-            shared: H1Context::new(Limits::default(), false),
+            context: H1Context::new(Limits::default(), false),
             settings: WorkerSettings {
                 plan,
                 addresses: AddressBook::new(vec![address], false),

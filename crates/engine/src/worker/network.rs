@@ -24,7 +24,7 @@ const SPARE_BUFFERS: usize = 1024;
 pub(super) struct Network<L, S: Session> {
     pub(super) io: L,
     /// What all sessions share.
-    pub(super) shared: S::Shared,
+    pub(super) context: S::Context,
     pub(super) pool: ConnectionPool<S>,
     pub(super) addresses: WorkerAddresses,
     pub(super) source_addresses: SourceAddresses,
@@ -58,11 +58,11 @@ pub(super) struct Network<L, S: Session> {
 }
 
 impl<L, S: Session> Network<L, S> {
-    pub(super) fn new(io: L, mut shared: S::Shared, settings: &WorkerSettings) -> Self {
+    pub(super) fn new(io: L, mut context: S::Context, settings: &WorkerSettings) -> Self {
         Self {
             io,
-            pool: ConnectionPool::new(&mut shared, settings),
-            shared,
+            pool: ConnectionPool::new(&mut context, settings),
+            context,
             addresses: WorkerAddresses::new(settings.addresses.clone()),
             source_addresses: SourceAddresses::new(settings),
             connect_schedule: None,
@@ -157,8 +157,8 @@ impl<L: EventLoop, S: Session> Network<L, S> {
         if connection.sending > 0 {
             return Ok(());
         }
-        let (shared, output) = (&mut self.shared, &mut self.output);
-        let resumed = connection.session.resume(shared, output);
+        let (context, output) = (&mut self.context, &mut self.output);
+        let resumed = connection.session.resume(context, output);
         self.flush_output(key);
         resumed
     }

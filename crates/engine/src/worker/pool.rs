@@ -36,9 +36,9 @@ pub(super) struct ConnectionPool<S> {
 }
 
 impl<S: Session> ConnectionPool<S> {
-    pub(super) fn new(shared: &mut S::Shared, settings: &WorkerSettings) -> Self {
+    pub(super) fn new(context: &mut S::Context, settings: &WorkerSettings) -> Self {
         let connections: Vec<Connection<S>> = (0..settings.connections_total())
-            .map(|_| Connection::new(S::new(shared)))
+            .map(|_| Connection::new(S::new(context)))
             .collect();
         Self {
             wakes: Timers::new(connections.len()),

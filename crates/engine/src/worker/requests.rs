@@ -339,8 +339,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .spare
                 .recycle(std::mem::replace(&mut text, complete));
         }
-        let shared = &mut self.network.shared;
-        let prepared = self.sender.writer.prepare(shared, &text, batches);
+        let context = &mut self.network.context;
+        let prepared = self.sender.writer.prepare(context, &text, batches);
         prepared.map_err(|error| {
             StopReason::Failed(format!(
                 "the script's request() returned a bad request: {error}"

@@ -19,10 +19,10 @@ impl<L: EventLoop, S: Session> Network<L, S> {
     fn receive(&mut self, key: u32) -> Result<(), SessionError> {
         let connection = &mut self.pool[key];
         let input = self.io.received();
-        let (shared, output, events) = (&mut self.shared, &mut self.output, &mut self.events);
+        let (context, output, events) = (&mut self.context, &mut self.output, &mut self.events);
         let mut receive = |bytes: &[u8]| {
             let session = &mut connection.session;
-            session.receive(shared, bytes, output, events)
+            session.receive(context, bytes, output, events)
         };
         match S::TRANSPORT {
             Transport::Stream => receive(input),

@@ -104,7 +104,7 @@ pub(super) struct FixedBatch<P> {
 /// A connection on which exchanges are being started.
 pub(super) struct Sending<'a, L, S: Session> {
     io: &'a mut L,
-    shared: &'a mut S::Shared,
+    context: &'a mut S::Context,
     session: &'a mut S,
     exchanges: &'a mut Exchanges,
     /// Buffers that the kernel has not taken yet.
@@ -141,7 +141,7 @@ impl<S: Session> RequestWriter<S> {
     /// Prepares the fixed batch of a source, if it has one.
     pub(super) fn new<L: EventLoop>(
         io: &mut L,
-        session_shared: &mut S::Shared,
+        context: &mut S::Context,
         fixed: Option<&[u8]>,
         pipeline: u32,
     ) -> Result<Self, String> {
@@ -150,7 +150,7 @@ impl<S: Session> RequestWriter<S> {
                 let mut prepared = Vec::new();
                 let times = if S::SENDS_TEXT { pipeline } else { 1 };
                 for _ in 0..times {
-                    prepare_all::<S>(session_shared, batch, &mut prepared)?;
+                    prepare_all::<S>(context, batch, &mut prepared)?;
                 }
                 if !S::SENDS_TEXT && prepared.len() > 1 {
                     return Err(ONE_AT_A_TIME.to_owned());
@@ -181,7 +181,7 @@ impl<S: Session> RequestWriter<S> {
     /// Prepares the requests of a file for worker `number` of `total`, which has this many clients.
     pub(super) fn of_file<L: EventLoop>(
         io: &mut L,
-        session_shared: &mut S::Shared,
+        context: &mut S::Context,
         file: FromFile,
         (number, total): (u32, u32),
         clients: u32,
@@ -196,9 +196,9 @@ impl<S: Session> RequestWriter<S> {
         for request in 0..count {
             match set.fixed(request) {
                 Some(range) => {
-                    prepare_all::<S>(session_shared, &set.bytes()[range], &mut prepared)?;
+                    prepare_all::<S>(context, &set.bytes()[range], &mut prepared)?;
                 }
-                None => prepare_all::<S>(session_shared, &set.sample(request), &mut prepared)?,
+                None => prepare_all::<S>(context, &set.sample(request), &mut prepared)?,
             }
         }
         let shared = if S::TRANSPARENT {
@@ -327,14 +327,14 @@ impl<S: Session> RequestWriter<S> {
     /// Prepares the batches that a source has written, to be sent by [`Self::send_prepared`].
     pub(super) fn prepare(
         &mut self,
-        session_shared: &mut S::Shared,
+        context: &mut S::Context,
         text: &[u8],
         batches: u32,
     ) -> Result<(), String> {
         if text.is_empty() || self.prepared_text != text {
             self.prepared.clear();
             self.prepared_text.clear();
-            let prepared = prepare_all::<S>(session_shared, text, &mut self.prepared);
+            let prepared = prepare_all::<S>(context, text, &mut self.prepared);
             // The first request was checked before the run. A later one with, for example, an empty
             // path is sent as it is, as in wrk, and the server's response to it counts. But if the
             // head has no end, the server would wait for it.
@@ -342,7 +342,7 @@ impl<S: Session> RequestWriter<S> {
                 && prepared.is_err()
                 && text.windows(4).any(|bytes| bytes == b"\r\n\r\n")
             {
-                let opaque = S::prepare(session_shared, &RequestText::OPAQUE);
+                let opaque = S::prepare(context, &RequestText::OPAQUE);
                 self.prepared.push(opaque);
                 return Ok(());
             }
@@ -559,7 +559,7 @@ impl<P> FileRequests<P> {
     ) -> Result<(), SessionError> {
         // It is a valid request, also with the values of a template: it was checked before the run.
         let parsed = request::split(text).next().and_then(Result::ok);
-        let prepared = parsed.map(|parsed| S::prepare(sending.shared, &parsed));
+        let prepared = parsed.map(|parsed| S::prepare(sending.context, &parsed));
         let requests = Requests {
             text,
             prepared: prepared.as_slice(),
@@ -573,13 +573,13 @@ impl<P> FileRequests<P> {
 
 /// Appends the requests in a text.
 fn prepare_all<S: Session>(
-    session_shared: &mut S::Shared,
+    context: &mut S::Context,
     text: &[u8],
     prepared: &mut Vec<S::Prepared>,
 ) -> Result<(), String> {
     for request in request::split(text) {
         let request = request.map_err(|error| error.to_string())?;
-        prepared.push(S::prepare(session_shared, &request));
+        prepared.push(S::prepare(context, &request));
     }
     Ok(())
 }
@@ -601,7 +601,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             free_ns,
             ideal_free_ns,
             io: &mut network.io,
-            shared: &mut network.shared,
+            context: &mut network.context,
             spare: &mut network.spare,
             session: &mut connection.session,
             exchanges: &mut connection.exchanges,
@@ -660,7 +660,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let id = self.exchanges.next_id();
-        self.session.start(self.shared, id, requests, output)?;
+        self.session.start(self.context, id, requests, output)?;
         self.exchanges.add(Exchange {
             due_ns: self.due_ns.unwrap_or(at_ns),
             sent_ns: at_ns,

@@ -224,7 +224,7 @@ impl Simulation {
         if !self.settings.plan.load.protocol.has_streams() {
             self.settings.plan.load.protocol = plan::Protocol::Http2;
         }
-        let shared = h2::H2Context::new(h2::ClientSettings {
+        let context = h2::H2Context::new(h2::ClientSettings {
             streams_max: streams,
             scheme: "http",
             calls: self.settings.plan.load.protocol == plan::Protocol::Grpc,
@@ -234,7 +234,7 @@ impl Simulation {
         let parts = WorkerParts {
             usage_probe: (!self.is_stopped).then(|| CpuTimes::of(&io)),
             io,
-            shared,
+            context,
             settings: self.settings,
             source: self.source,
         };
@@ -276,8 +276,8 @@ impl Simulation {
         let ended = self.simulate_together::<_, h3::H3>(io, threads, |settings| {
             let name = tls::server_name("simulated").expect("it is one");
             let seed = seed.wrapping_add(u64::from(settings.worker) << 32);
-            let shared = h3::H3Context::new(client.clone(), &tls, name, base, seed);
-            shared.expect("the settings are good")
+            let context = h3::H3Context::new(client.clone(), &tls, name, base, seed);
+            context.expect("the settings are good")
         });
         check_consistency(&ended.recording, is_open, false);
         (ended, counts.datagram_counts())
@@ -292,7 +292,7 @@ impl Simulation {
         let peer_log = io.peer_log();
         if let Some(threads) = self.threads {
             let ended = self.simulate_together::<_, H1>(io, threads, |settings| {
-                shared(settings, &Fixed::new(GET.to_vec()))
+                h1_context(settings, &Fixed::new(GET.to_vec()))
             });
             return (ended, peer_log);
         }
@@ -309,7 +309,7 @@ impl Simulation {
         self,
         io: Sim<P>,
         threads: u32,
-        shared: impl Fn(&WorkerSettings) -> S::Shared,
+        context: impl Fn(&WorkerSettings) -> S::Context,
     ) -> WorkerResult {
         let siblings: Vec<_> = (1..threads).map(|_| io.sibling()).collect();
         let parts = std::iter::once(io).chain(siblings).zip(0..threads);
@@ -328,7 +328,7 @@ impl Simulation {
             WorkerParts {
                 usage_probe: (!self.is_stopped).then(|| CpuTimes::of(&io)),
                 io,
-                shared: shared(&settings),
+                context: context(&settings),
                 settings,
                 source: source
                     .take()
@@ -356,24 +356,24 @@ fn part<P: Peer>(
 ) -> WorkerParts<Sim<P>, H1> {
     WorkerParts {
         io,
-        shared: shared(&settings, &*source),
+        context: h1_context(&settings, &*source),
         settings,
         source,
         usage_probe: None,
     }
 }
 
-fn shared(settings: &WorkerSettings, source: &dyn RequestSource) -> H1Context {
+fn h1_context(settings: &WorkerSettings, source: &dyn RequestSource) -> H1Context {
     let stream = settings.plan.events.as_ref().map(|events| StreamSpec {
         format: events.format,
         end_marker: events.end_marker().as_bytes().into(),
         dialect: events.dialect,
     });
-    let mut shared = H1Context::new(Limits::default(), source.wants_responses());
+    let mut context = H1Context::new(Limits::default(), source.wants_responses());
     if settings.plan.tracing.server_timing {
-        shared = shared.with_heads_only();
+        context = context.with_heads_only();
     }
-    shared.with_stream(stream)
+    context.with_stream(stream)
 }
 
 /// Tells how long the simulated program has worked, and how long it has waited for a CPU.

@@ -50,7 +50,7 @@ pub struct H1Context {
 }
 
 impl H1Context {
-    /// The shared state of one worker's sessions.
+    /// The context of one worker's sessions.
     #[must_use]
     pub fn new(limits: Limits, capture: bool) -> Self {
         Self {
@@ -134,20 +134,20 @@ enum DecoderState {
 }
 
 impl Session for H1 {
-    type Shared = H1Context;
+    type Context = H1Context;
     type Prepared = RequestKind;
 
     const SENDS_TEXT: bool = true;
     const TRANSPARENT: bool = true;
 
-    fn new(shared: &mut H1Context) -> Self {
+    fn new(context: &mut H1Context) -> Self {
         Self {
             outstanding: Outstanding::new(),
             state: DecoderState::Head,
             partial: Vec::new(),
             bytes: 0,
             captured: None,
-            reader: shared
+            reader: context
                 .stream
                 .as_ref()
                 .map(|stream| Box::new(StreamReader::new(stream))),
@@ -162,13 +162,13 @@ impl Session for H1 {
     }
 
     #[inline]
-    fn prepare(_shared: &mut H1Context, request: &RequestText<'_>) -> RequestKind {
+    fn prepare(_context: &mut H1Context, request: &RequestText<'_>) -> RequestKind {
         request.kind
     }
 
     fn begin(
         &mut self,
-        _shared: &mut H1Context,
+        _context: &mut H1Context,
         _output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         self.outstanding.clear();
@@ -188,7 +188,7 @@ impl Session for H1 {
     #[inline]
     fn start(
         &mut self,
-        _shared: &mut H1Context,
+        _context: &mut H1Context,
         exchange: ExchangeId,
         requests: Requests<'_, RequestKind>,
         _output: &mut Vec<u8>,
@@ -202,7 +202,7 @@ impl Session for H1 {
     #[inline]
     fn receive(
         &mut self,
-        shared: &mut H1Context,
+        context: &mut H1Context,
         input: &[u8],
         _output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -210,8 +210,8 @@ impl Session for H1 {
         let mut rest = input;
         while !rest.is_empty() {
             let taken = match self.state {
-                DecoderState::Head => self.on_head_bytes(shared, rest, events)?,
-                _ => self.on_body_bytes(shared, rest, events).inspect_err(|_| {
+                DecoderState::Head => self.on_head_bytes(context, rest, events)?,
+                _ => self.on_body_bytes(context, rest, events).inspect_err(|_| {
                     // What arrived before the error is valid.
                     self.report_events(events);
                 })?,
@@ -259,7 +259,7 @@ impl Session for H1 {
 
     fn end(
         &mut self,
-        _shared: &mut H1Context,
+        _context: &mut H1Context,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         if self.state == DecoderState::UntilClose {
@@ -277,8 +277,8 @@ impl Session for H1 {
         self.bytes
     }
 
-    fn redirect_location(shared: &H1Context) -> Option<&str> {
-        shared.redirect_location.as_deref()
+    fn redirect_location(context: &H1Context) -> Option<&str> {
+        context.redirect_location.as_deref()
     }
 }
 
@@ -288,7 +288,7 @@ impl H1 {
     #[inline]
     fn on_head_bytes(
         &mut self,
-        shared: &mut H1Context,
+        context: &mut H1Context,
         input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
@@ -296,18 +296,18 @@ impl H1 {
             return self.on_idle_bytes(input);
         };
         if self.partial.is_empty()
-            && !shared.capture
-            && let Some((length, head)) = shared.cache.find(input)
+            && !context.capture
+            && let Some((length, head)) = context.cache.find(input)
         {
             self.bytes += length as u64;
             return Ok(length + self.on_head(kind, head, &input[length..], events)?);
         }
-        self.on_unknown_head(shared, kind, input, events)
+        self.on_unknown_head(context, kind, input, events)
     }
 
     fn on_unknown_head(
         &mut self,
-        shared: &mut H1Context,
+        context: &mut H1Context,
         kind: RequestKind,
         input: &[u8],
         events: &mut Vec<Event>,
@@ -320,18 +320,18 @@ impl H1 {
             self.section_end = HeadEnd::Line;
             self.has_begun = true;
         }
-        let (taken, section) = self.take_section(shared, input)?;
+        let (taken, section) = self.take_section(context, input)?;
         let Some(section) = section else {
             return Ok(taken);
         };
-        let (head, captured) = head::parse(section.bytes(), &shared.limits, shared.capture)?;
-        if matches!(head.status, 300..=399) && shared.redirect_location.is_none() {
-            shared.redirect_location = head::location(section.bytes(), &shared.limits);
+        let (head, captured) = head::parse(section.bytes(), &context.limits, context.capture)?;
+        if matches!(head.status, 300..=399) && context.redirect_location.is_none() {
+            context.redirect_location = head::location(section.bytes(), &context.limits);
         }
         if head.status >= 200 {
             self.captured = captured;
-            if !shared.capture {
-                shared.cache.insert(section.bytes(), head);
+            if !context.capture {
+                context.cache.insert(section.bytes(), head);
             }
         }
         Ok(taken + self.on_head(kind, head, &input[taken..], events)?)
@@ -400,14 +400,14 @@ impl H1 {
 
     fn on_body_bytes(
         &mut self,
-        shared: &mut H1Context,
+        context: &mut H1Context,
         input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
         match self.state {
             DecoderState::Length(remaining) => {
                 let taken = usize::try_from(remaining).map_or(input.len(), |n| n.min(input.len()));
-                self.take_content(shared, &input[..taken])?;
+                self.take_content(context, &input[..taken])?;
                 self.bytes += taken as u64;
                 match remaining - taken as u64 {
                     0 => self.finish(events),
@@ -415,10 +415,10 @@ impl H1 {
                 }
                 Ok(taken)
             }
-            DecoderState::Chunked(decoder) => self.on_chunked_bytes(shared, decoder, input),
-            DecoderState::Trailers => self.on_trailer_bytes(shared, input, events),
+            DecoderState::Chunked(decoder) => self.on_chunked_bytes(context, decoder, input),
+            DecoderState::Trailers => self.on_trailer_bytes(context, input, events),
             DecoderState::UntilClose => {
-                self.take_content(shared, input)?;
+                self.take_content(context, input)?;
                 self.bytes += input.len() as u64;
                 Ok(input.len())
             }
@@ -428,14 +428,14 @@ impl H1 {
 
     fn on_chunked_bytes(
         &mut self,
-        shared: &H1Context,
+        context: &H1Context,
         mut decoder: Chunked,
         input: &[u8],
     ) -> Result<usize, SessionError> {
         let (taken, part) = decoder.advance(input)?;
         self.bytes += taken as u64;
         if part == ChunkPart::Data {
-            self.take_content(shared, &input[..taken])?;
+            self.take_content(context, &input[..taken])?;
             if decoder.data_bytes() == 0
                 && let Some(reader) = &mut self.reader
             {
@@ -453,16 +453,16 @@ impl H1 {
 
     fn on_trailer_bytes(
         &mut self,
-        shared: &H1Context,
+        context: &H1Context,
         input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
-        let (taken, section) = self.take_section(shared, input)?;
+        let (taken, section) = self.take_section(context, input)?;
         if let Some(section) = section {
             // Nearly always, the section is only the empty line.
             if section.bytes().len() > 2 {
                 let captured = self.captured.as_deref_mut();
-                head::parse_trailers(section.bytes(), &shared.limits, captured)?;
+                head::parse_trailers(section.bytes(), &context.limits, captured)?;
             }
             self.finish(events);
         }
@@ -495,11 +495,11 @@ impl H1 {
     /// Consumes bytes of a header section up to its end. Returns the section when it is complete.
     fn take_section<'i>(
         &mut self,
-        shared: &H1Context,
+        context: &H1Context,
         input: &'i [u8],
     ) -> Result<(usize, Option<Section<'i>>), SessionError> {
         let had = self.partial.len();
-        let room = shared.limits.head_bytes_max.saturating_sub(had);
+        let room = context.limits.head_bytes_max.saturating_sub(had);
         let window = &input[..input.len().min(room)];
         let end = self.section_end.find(window);
         let taken = end.unwrap_or(window.len());
@@ -518,15 +518,15 @@ impl H1 {
                 Some(Section::Joined(std::mem::take(&mut self.partial))),
             ));
         }
-        if self.partial.len() >= shared.limits.head_bytes_max {
+        if self.partial.len() >= context.limits.head_bytes_max {
             return Err(SessionError::HeaderTooLarge);
         }
         Ok((taken, None))
     }
 
-    fn take_content(&mut self, shared: &H1Context, content: &[u8]) -> Result<(), SessionError> {
-        if let Some(captured) = self.captured.as_mut().filter(|_| !shared.heads_only) {
-            if captured.body.len() + content.len() > shared.limits.captured_body_bytes_max {
+    fn take_content(&mut self, context: &H1Context, content: &[u8]) -> Result<(), SessionError> {
+        if let Some(captured) = self.captured.as_mut().filter(|_| !context.heads_only) {
+            if captured.body.len() + content.len() > context.limits.captured_body_bytes_max {
                 return Err(SessionError::BodyTooLargeToCapture);
             }
             captured.body.extend_from_slice(content);
@@ -621,8 +621,8 @@ mod tests {
 
     #[test]
     fn an_idle_session_holds_no_memory_for_heads() {
-        let mut shared = H1Context::default();
-        let mut session = H1::new(&mut shared);
+        let mut context = H1Context::default();
+        let mut session = H1::new(&mut context);
         let (mut output, mut events) = (Vec::new(), Vec::new());
         session.outstanding.push(ExchangeId(0), RequestKind::Plain);
         for piece in [
@@ -631,7 +631,7 @@ mod tests {
             b"\r\n\r\n",
         ] {
             session
-                .receive(&mut shared, piece, &mut output, &mut events)
+                .receive(&mut context, piece, &mut output, &mut events)
                 .expect("the response is good");
         }
         assert_eq!(events.len(), 2);

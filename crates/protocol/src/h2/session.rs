@@ -90,7 +90,7 @@ pub struct ClientSettings {
 }
 
 impl H2Context {
-    /// The shared state of one worker's sessions. It is made in the worker's thread.
+    /// The context of one worker's sessions. It is made in the worker's thread.
     #[must_use]
     pub fn new(settings: ClientSettings) -> Self {
         Self {
@@ -214,25 +214,25 @@ struct ReceivedHead {
 }
 
 impl Session for H2 {
-    type Shared = H2Context;
+    type Context = H2Context;
     type Prepared = Prepared;
 
     const SENDS_TEXT: bool = false;
     const TRANSPARENT: bool = false;
 
-    fn new(shared: &mut H2Context) -> Self {
+    fn new(context: &mut H2Context) -> Self {
         Self {
             reader: Reader::new(Limits::default().list_bytes_max),
-            connection: Connection::new(shared),
+            connection: Connection::new(context),
         }
     }
 
-    fn prepare(shared: &mut H2Context, request: &RequestText<'_>) -> Prepared {
-        prepare(request, shared.settings.scheme, shared.settings.calls)
+    fn prepare(context: &mut H2Context, request: &RequestText<'_>) -> Prepared {
+        prepare(request, context.settings.scheme, context.settings.calls)
     }
 
-    fn begin(&mut self, shared: &mut H2Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
-        *self = Self::new(shared);
+    fn begin(&mut self, context: &mut H2Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
+        *self = Self::new(context);
         self.connection.is_open = true;
         output.extend_from_slice(PREFACE);
         writer::settings(OURS.entries_since(&Settings::INITIAL), output);
@@ -260,7 +260,7 @@ impl Session for H2 {
 
     fn start(
         &mut self,
-        _shared: &mut H2Context,
+        _context: &mut H2Context,
         exchange: ExchangeId,
         requests: Requests<'_, Prepared>,
         output: &mut Vec<u8>,
@@ -273,7 +273,7 @@ impl Session for H2 {
 
     fn cancel(
         &mut self,
-        _shared: &mut H2Context,
+        _context: &mut H2Context,
         exchange: ExchangeId,
         output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
@@ -286,7 +286,7 @@ impl Session for H2 {
 
     fn resume(
         &mut self,
-        _shared: &mut H2Context,
+        _context: &mut H2Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         self.connection.idle.unsent_replies = 0;
@@ -298,7 +298,7 @@ impl Session for H2 {
     }
 
     /// Streams are not reset: the server learns from GOAWAY that nobody reads its responses.
-    fn close(&mut self, _shared: &mut H2Context, output: &mut Vec<u8>) {
+    fn close(&mut self, _context: &mut H2Context, output: &mut Vec<u8>) {
         if std::mem::take(&mut self.connection.is_open) {
             writer::goaway(0, ErrorCode::NO_ERROR, b"", output);
         }
@@ -306,7 +306,7 @@ impl Session for H2 {
 
     fn receive(
         &mut self,
-        shared: &mut H2Context,
+        context: &mut H2Context,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -321,13 +321,13 @@ impl Session for H2 {
             let simple = reader.next_simple(&mut rest);
             let handled = if let Some(frame) = simple {
                 connection.unassigned_bytes += (before - rest.len()) as u64;
-                connection.on_simple_frame(shared, frame, output, events)
+                connection.on_simple_frame(context, frame, output, events)
             } else {
                 let next = reader.next(&mut rest);
                 connection.unassigned_bytes += (before - rest.len()) as u64;
                 match next {
                     Ok(None) => break,
-                    Ok(Some(frame)) => connection.on_frame(shared, frame, output, events),
+                    Ok(Some(frame)) => connection.on_frame(context, frame, output, events),
                     Err(violation) => Err(violation),
                 }
             };
@@ -352,7 +352,7 @@ impl Session for H2 {
 
     fn end(
         &mut self,
-        _shared: &mut H2Context,
+        _context: &mut H2Context,
         _events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         let connection = &mut self.connection;
@@ -382,22 +382,22 @@ impl Session for H2 {
         streams.map(|stream| stream.bytes).sum()
     }
 
-    fn redirect_location(shared: &H2Context) -> Option<&str> {
-        shared.redirect_location.as_deref()
+    fn redirect_location(context: &H2Context) -> Option<&str> {
+        context.redirect_location.as_deref()
     }
 
-    fn streams_limit(shared: &H2Context) -> Option<u32> {
-        let wanted = shared.settings.streams_max;
-        shared.largest_limit.filter(|limit| *limit < wanted)
+    fn streams_limit(context: &H2Context) -> Option<u32> {
+        let wanted = context.settings.streams_max;
+        context.largest_limit.filter(|limit| *limit < wanted)
     }
 }
 
 impl Connection {
-    fn new(shared: &H2Context) -> Self {
+    fn new(context: &H2Context) -> Self {
         Self {
-            decoder: HeadDecoder::new(&shared.heads),
-            streams: Streams::new(shared.settings.streams_max),
-            streams_max: shared.settings.streams_max,
+            decoder: HeadDecoder::new(&context.heads),
+            streams: Streams::new(context.settings.streams_max),
+            streams_max: context.settings.streams_max,
             peer: Settings::INITIAL,
             table_size: TableSize::new(),
             send_window: SendWindow::new(Settings::INITIAL.initial_window_size),
@@ -501,7 +501,7 @@ impl Connection {
     #[inline]
     fn on_simple_frame(
         &mut self,
-        shared: &mut H2Context,
+        context: &mut H2Context,
         frame: SimpleFrame<'_>,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -523,19 +523,19 @@ impl Connection {
                 padding: 0,
                 end_stream,
             };
-            return self.on_data(shared, &data, bytes, output, events);
+            return self.on_data(context, &data, bytes, output, events);
         }
         let received = ReceivedHead {
             stream,
             end_stream,
             bytes,
         };
-        self.on_headers(shared, &received, payload, output, events)
+        self.on_headers(context, &received, payload, output, events)
     }
 
     fn on_frame(
         &mut self,
-        shared: &mut H2Context,
+        context: &mut H2Context,
         frame: Frame<'_>,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -545,17 +545,17 @@ impl Connection {
             return Err(first_frame_is_not_settings());
         }
         match frame {
-            Frame::Data(data) => self.on_data(shared, &data, bytes, output, events),
+            Frame::Data(data) => self.on_data(context, &data, bytes, output, events),
             Frame::Headers(headers) => {
                 let received = ReceivedHead {
                     stream: headers.stream,
                     end_stream: headers.end_stream,
                     bytes,
                 };
-                self.on_headers(shared, &received, headers.block, output, events)
+                self.on_headers(context, &received, headers.block, output, events)
             }
             Frame::Reset { stream, code } => self.on_reset(stream, code, events),
-            Frame::Settings(entries) => self.on_settings(shared, entries, output),
+            Frame::Settings(entries) => self.on_settings(context, entries, output),
             Frame::Ping { ack: false, opaque } => {
                 self.idle.add_replied()?;
                 writer::ping(opaque, true, output);
@@ -587,7 +587,7 @@ impl Connection {
     #[inline]
     fn on_headers(
         &mut self,
-        shared: &mut H2Context,
+        context: &mut H2Context,
         received: &ReceivedHead,
         block: &[u8],
         output: &mut Vec<u8>,
@@ -595,16 +595,16 @@ impl Connection {
     ) -> Result<(), Violation> {
         let head = self
             .decoder
-            .read(&mut shared.heads, block, |fields, effect| {
-                Rc::new(Head::read(fields, effect, shared.settings.capture))
+            .read(&mut context.heads, block, |fields, effect| {
+                Rc::new(Head::read(fields, effect, context.settings.capture))
             })?;
-        self.on_head(shared, received, &head, output, events)
+        self.on_head(context, received, &head, output, events)
     }
 
     #[inline]
     fn on_data(
         &mut self,
-        shared: &H2Context,
+        context: &H2Context,
         data: &Data<'_>,
         bytes: u64,
         output: &mut Vec<u8>,
@@ -627,8 +627,8 @@ impl Connection {
             return Err(malformed(data.stream, "DATA before HEADERS"));
         }
         stream.content_bytes += data.content.len() as u64;
-        if let Some(captured) = stream.captured.as_mut().filter(|_| !shared.heads_only) {
-            if captured.body.len() + data.content.len() > shared.settings.captured_body_bytes_max {
+        if let Some(captured) = stream.captured.as_mut().filter(|_| !context.heads_only) {
+            if captured.body.len() + data.content.len() > context.settings.captured_body_bytes_max {
                 let error = SessionError::BodyTooLargeToCapture;
                 self.give_up(data.stream, error, output, events);
                 return Ok(());
@@ -641,7 +641,7 @@ impl Connection {
             self.chunk = Some(data.stream);
         }
         if data.end_stream {
-            if shared.settings.calls {
+            if context.settings.calls {
                 self.fail_call(data.stream, None, output, events);
                 return Ok(());
             }
@@ -660,7 +660,7 @@ impl Connection {
 
     fn on_head(
         &mut self,
-        shared: &mut H2Context,
+        context: &mut H2Context,
         received: &ReceivedHead,
         head: &Head,
         output: &mut Vec<u8>,
@@ -694,21 +694,21 @@ impl Connection {
             return Ok(());
         }
         let had_head = stream.has_head;
-        stream.add_head(head, shared.settings.capture);
-        if let Some(spec) = &shared.stream
+        stream.add_head(head, context.settings.capture);
+        if let Some(spec) = &context.stream
             && !had_head
         {
             let make = || Box::new(StreamReader::new(spec));
             let reader = stream.reader.get_or_insert_with(make);
             reader.begin(stream.status);
         }
-        if shared.redirect_location.is_none() {
-            shared.redirect_location.clone_from(&head.location);
+        if context.redirect_location.is_none() {
+            context.redirect_location.clone_from(&head.location);
         }
         if !end_stream {
             return Ok(());
         }
-        if shared.settings.calls && !head.has_succeeded() {
+        if context.settings.calls && !head.has_succeeded() {
             self.fail_call(id, head.call.as_deref(), output, events);
             return Ok(());
         }
@@ -806,7 +806,7 @@ impl Connection {
 
     fn on_settings(
         &mut self,
-        shared: &mut H2Context,
+        context: &mut H2Context,
         entries: Entries<'_>,
         output: &mut Vec<u8>,
     ) -> Result<(), Violation> {
@@ -828,7 +828,7 @@ impl Connection {
         }
         self.is_ready = true;
         let limit = Some(self.peer.max_concurrent_streams);
-        shared.largest_limit = shared.largest_limit.max(limit);
+        context.largest_limit = context.largest_limit.max(limit);
         self.idle.add_replied()?;
         writer::settings_ack(output);
         Ok(())
@@ -1004,20 +1004,20 @@ mod tests {
 
     #[test]
     fn a_connection_without_further_numbers_of_streams_drains() {
-        let mut shared = H2Context::new(ClientSettings {
+        let mut context = H2Context::new(ClientSettings {
             streams_max: 1,
             scheme: "http",
             calls: false,
             capture: false,
             captured_body_bytes_max: 0,
         });
-        let mut session = H2::new(&mut shared);
+        let mut session = H2::new(&mut context);
         let (mut input, mut output, mut events) = (Vec::new(), Vec::new(), Vec::new());
         writer::settings([], &mut input);
         for (next_stream, expected) in [(1 << 30, vec![]), (LAST_STREAM, vec![Event::Draining])] {
             session.connection.next_stream = next_stream;
             session
-                .receive(&mut shared, &input, &mut output, &mut events)
+                .receive(&mut context, &input, &mut output, &mut events)
                 .expect("SETTINGS are fine");
             assert_eq!(events, expected);
         }

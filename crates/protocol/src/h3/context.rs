@@ -74,7 +74,7 @@ impl Clock {
 }
 
 impl H3Context {
-    /// The shared state of one worker's sessions. It is made in the worker's thread. `tls` offers
+    /// The context of one worker's sessions. It is made in the worker's thread. `tls` offers
     /// [`ALPN`] only; workers that have the same one share its session tickets. `base` is the
     /// moment from which [`crate::Session::at`] counts.
     ///

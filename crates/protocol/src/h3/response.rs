@@ -109,19 +109,19 @@ impl Incoming {
     #[inline]
     pub(super) fn on_frame(
         &mut self,
-        shared: &mut H3Context,
+        context: &mut H3Context,
         frame: Frame<'_>,
         idle: &mut Idle,
     ) -> Result<(), Fault> {
         match frame {
-            Frame::Data(content) => self.on_content(shared, content, idle),
+            Frame::Data(content) => self.on_content(context, content, idle),
             Frame::Headers(section) => {
-                let captures = shared.settings.capture;
-                let head = shared.heads.read(section, |fields, effect| {
+                let captures = context.settings.capture;
+                let head = context.heads.read(section, |fields, effect| {
                     Rc::new(Head::read(fields, effect, captures))
                 })?;
                 idle.end();
-                self.on_head(shared, &head)
+                self.on_head(context, &head)
             }
             Frame::HeadersTooLarge => Err(Fault::Stream(
                 ErrorCode::REQUEST_CANCELLED,
@@ -142,7 +142,7 @@ impl Incoming {
     #[inline]
     fn on_content(
         &mut self,
-        shared: &H3Context,
+        context: &H3Context,
         content: &[u8],
         idle: &mut Idle,
     ) -> Result<(), Fault> {
@@ -155,8 +155,8 @@ impl Incoming {
         idle.end();
         self.call = None;
         self.content_bytes += content.len() as u64;
-        if let Some(captured) = self.captured.as_mut().filter(|_| !shared.heads_only) {
-            if captured.body.len() + content.len() > shared.settings.captured_body_bytes_max {
+        if let Some(captured) = self.captured.as_mut().filter(|_| !context.heads_only) {
+            if captured.body.len() + content.len() > context.settings.captured_body_bytes_max {
                 return Err(Fault::Stream(
                     ErrorCode::REQUEST_CANCELLED,
                     SessionError::BodyTooLargeToCapture,
@@ -170,7 +170,7 @@ impl Incoming {
         Ok(())
     }
 
-    fn on_head(&mut self, shared: &mut H3Context, head: &Head) -> Result<(), Fault> {
+    fn on_head(&mut self, context: &mut H3Context, head: &Head) -> Result<(), Fault> {
         if self.has_trailers {
             return Err(unexpected("HEADERS after the trailers"));
         }
@@ -197,25 +197,25 @@ impl Incoming {
             };
         }
         self.has_trailers = self.has_head;
-        if shared.settings.calls {
+        if context.settings.calls {
             self.call = head.call.as_deref().cloned();
         }
         if let Some(status) = head.status {
             self.has_head = true;
             self.status = status;
             self.content_length = head.content_length;
-            if let Some(spec) = &shared.stream {
+            if let Some(spec) = &context.stream {
                 let make = || Box::new(StreamReader::new(spec));
                 self.reader.get_or_insert_with(make).begin(status);
             }
         }
-        if shared.settings.capture {
+        if context.settings.capture {
             let captured = self.captured.get_or_insert_default();
             captured.status = self.status;
             captured.headers.extend(head.fields.iter());
         }
-        if shared.redirect_location.is_none() {
-            shared.redirect_location.clone_from(&head.location);
+        if context.redirect_location.is_none() {
+            context.redirect_location.clone_from(&head.location);
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Incoming {
     /// The server has ended the stream. Reports the response.
     pub(super) fn finish(
         &mut self,
-        shared: &H3Context,
+        context: &H3Context,
         events: &mut Vec<Event>,
     ) -> Result<(), Fault> {
         if !self.has_head {
@@ -249,7 +249,7 @@ impl Incoming {
         {
             return Err(malformed("content-length differs from the length of DATA"));
         }
-        if shared.settings.calls
+        if context.settings.calls
             && let Some(error) = self.error_of_call()
         {
             self.fail(error, events);

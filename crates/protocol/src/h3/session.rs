@@ -95,41 +95,41 @@ struct Early {
 }
 
 impl Session for H3 {
-    type Shared = H3Context;
+    type Context = H3Context;
     type Prepared = Prepared;
 
     const SENDS_TEXT: bool = false;
     const TRANSPARENT: bool = false;
     const TRANSPORT: Transport = Transport::Datagrams;
 
-    fn new(shared: &mut H3Context) -> Self {
+    fn new(context: &mut H3Context) -> Self {
         Self {
             link: None,
-            http: Http::new(shared),
+            http: Http::new(context),
         }
     }
 
-    fn prepare(shared: &mut H3Context, request: &RequestText<'_>) -> Prepared {
-        prepare(request, shared.settings.calls)
+    fn prepare(context: &mut H3Context, request: &RequestText<'_>) -> Prepared {
+        prepare(request, context.settings.calls)
     }
 
-    fn at(shared: &mut H3Context, now_ns: u64) {
-        shared.clock.now_ns = shared.clock.now_ns.max(now_ns);
+    fn at(context: &mut H3Context, now_ns: u64) {
+        context.clock.now_ns = context.clock.now_ns.max(now_ns);
     }
 
-    fn begin(&mut self, shared: &mut H3Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
-        self.http = Http::new(shared);
-        self.http.begun_ns = shared.clock.now_ns;
-        let name = &shared.server_names[shared.host];
-        let link = shared.transport.connect(shared.clock.now(), name)?;
+    fn begin(&mut self, context: &mut H3Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
+        self.http = Http::new(context);
+        self.http.begun_ns = context.clock.now_ns;
+        let name = &context.server_names[context.host];
+        let link = context.transport.connect(context.clock.now(), name)?;
         let link = self.link.insert(Box::new(link));
         self.http.early.is_open = link.connection.has_0rtt();
-        self.http.open_streams(&mut link.connection, shared);
-        self.flush(shared, output)
+        self.http.open_streams(&mut link.connection, context);
+        self.flush(context, output)
     }
 
-    fn select_host(shared: &mut H3Context, host: u32) {
-        shared.host = (host as usize).min(shared.server_names.len() - 1);
+    fn select_host(context: &mut H3Context, host: u32) {
+        context.host = (host as usize).min(context.server_names.len() - 1);
     }
 
     fn is_ready(&self) -> bool {
@@ -143,7 +143,7 @@ impl Session for H3 {
 
     fn start(
         &mut self,
-        _shared: &mut H3Context,
+        _context: &mut H3Context,
         exchange: ExchangeId,
         requests: Requests<'_, Prepared>,
         _output: &mut Vec<u8>,
@@ -169,7 +169,7 @@ impl Session for H3 {
 
     fn cancel(
         &mut self,
-        _shared: &mut H3Context,
+        _context: &mut H3Context,
         exchange: ExchangeId,
         _output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
@@ -184,11 +184,11 @@ impl Session for H3 {
         Ok(stream.is_some())
     }
 
-    fn flush(&mut self, shared: &mut H3Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
+    fn flush(&mut self, context: &mut H3Context, output: &mut Vec<u8>) -> Result<(), SessionError> {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
-        let (now, scratch) = (shared.clock.now(), &mut shared.scratch);
+        let (now, scratch) = (context.clock.now(), &mut context.scratch);
         while let Some(transmit) = link
             .connection
             .poll_transmit(now, BATCH_DATAGRAMS_MAX, scratch)
@@ -204,7 +204,7 @@ impl Session for H3 {
         }
         link.exchange_events();
         let next = link.connection.poll_timeout();
-        self.http.next_timeout_ns = next.map(|next| shared.clock.ns_of(next));
+        self.http.next_timeout_ns = next.map(|next| context.clock.ns_of(next));
         Ok(())
     }
 
@@ -214,17 +214,17 @@ impl Session for H3 {
 
     fn handle_timeout(
         &mut self,
-        shared: &mut H3Context,
+        context: &mut H3Context,
         now_ns: u64,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
-        Self::at(shared, now_ns);
+        Self::at(context, now_ns);
         let Some(link) = &mut self.link else {
             return Ok(());
         };
-        link.connection.handle_timeout(shared.clock.now());
-        self.process(shared, output, events)
+        link.connection.handle_timeout(context.clock.now());
+        self.process(context, output, events)
     }
 
     fn has_ended(&self) -> bool {
@@ -233,13 +233,13 @@ impl Session for H3 {
 
     /// Requests in flight are not cancelled one by one: the server learns from the end of the
     /// connection that nobody reads its responses.
-    fn close(&mut self, shared: &mut H3Context, output: &mut Vec<u8>) {
-        self.shut(shared, ErrorCode::NO_ERROR, b"", output);
+    fn close(&mut self, context: &mut H3Context, output: &mut Vec<u8>) {
+        self.shut(context, ErrorCode::NO_ERROR, b"", output);
     }
 
     fn receive(
         &mut self,
-        shared: &mut H3Context,
+        context: &mut H3Context,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -249,13 +249,13 @@ impl Session for H3 {
         };
         let http = &mut self.http;
         http.retried |= !http.is_ready && is_retry(input);
-        link.receive(shared.clock.now(), input, &mut shared.scratch);
-        self.process(shared, output, events)
+        link.receive(context.clock.now(), input, &mut context.scratch);
+        self.process(context, output, events)
     }
 
     fn end(
         &mut self,
-        _shared: &mut H3Context,
+        _context: &mut H3Context,
         _events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         let http = &self.http;
@@ -282,8 +282,8 @@ impl Session for H3 {
         self.http.streams.partial_bytes()
     }
 
-    fn redirect_location(shared: &H3Context) -> Option<&str> {
-        shared.redirect_location.as_deref()
+    fn redirect_location(context: &H3Context) -> Option<&str> {
+        context.redirect_location.as_deref()
     }
 
     fn statistics(&self) -> Option<Statistics> {
@@ -297,9 +297,9 @@ impl Session for H3 {
         })
     }
 
-    fn streams_limit(shared: &H3Context) -> Option<u32> {
-        let wanted = shared.settings.streams_max;
-        shared.largest_limit.filter(|limit| *limit < wanted)
+    fn streams_limit(context: &H3Context) -> Option<u32> {
+        let wanted = context.settings.streams_max;
+        context.largest_limit.filter(|limit| *limit < wanted)
     }
 }
 
@@ -313,7 +313,7 @@ impl H3 {
     /// Handles what QUIC has to tell.
     fn process(
         &mut self,
-        shared: &mut H3Context,
+        context: &mut H3Context,
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
@@ -328,10 +328,10 @@ impl H3 {
         {
             handled = match event {
                 QuicEvent::Stream(event) => {
-                    let read = http.on_stream_event(&mut link.connection, shared, event, events);
+                    let read = http.on_stream_event(&mut link.connection, context, event, events);
                     read.map_err(|violation| (violation, None))
                 }
-                QuicEvent::Connected => http.on_connected(&mut link.connection, shared, events),
+                QuicEvent::Connected => http.on_connected(&mut link.connection, context, events),
                 QuicEvent::ConnectionLost { reason } => {
                     lost = Some(reason);
                     Ok(())
@@ -341,11 +341,11 @@ impl H3 {
                 | QuicEvent::DatagramsUnblocked => Ok(()),
             };
         }
-        http.open_streams(&mut link.connection, shared);
+        http.open_streams(&mut link.connection, context);
         http.tell_begun(events);
         http.tell_streamed(events);
         if let Err((violation, error)) = handled {
-            self.shut(shared, violation.code, violation.reason.as_bytes(), output);
+            self.shut(context, violation.code, violation.reason.as_bytes(), output);
             return Err(error.unwrap_or_else(|| SessionError::of_http3_violation(violation)));
         }
         match lost {
@@ -353,7 +353,7 @@ impl H3 {
             Some(reason) => {
                 let outcome = http.on_lost(reason, events);
                 // The library has written what the server should know.
-                self.flush(shared, output)?;
+                self.flush(context, output)?;
                 outcome
             }
         }
@@ -363,19 +363,19 @@ impl H3 {
     /// 9000 section 10.2) is left out: the owner closes the socket.
     fn shut(
         &mut self,
-        shared: &mut H3Context,
+        context: &mut H3Context,
         code: ErrorCode,
         reason: &'static [u8],
         output: &mut Vec<u8>,
     ) {
         if let Some(link) = &mut self.link {
             link.connection
-                .close(shared.clock.now(), varint_of(code), reason.into());
+                .close(context.clock.now(), varint_of(code), reason.into());
         }
         self.http.unused.clear();
         self.http.is_draining = true;
         // It appends to memory only.
-        let _ = self.flush(shared, output);
+        let _ = self.flush(context, output);
     }
 }
 
@@ -389,11 +389,11 @@ impl Early {
 }
 
 impl Http {
-    fn new(shared: &H3Context) -> Self {
+    fn new(context: &H3Context) -> Self {
         let limits = SectionLimits::default();
         Self {
             streams: Streams::new(limits.list_bytes_max),
-            streams_max: shared.settings.streams_max,
+            streams_max: context.settings.streams_max,
             unused: VecDeque::new(),
             control: Control::new(limits.list_bytes_max, None),
             early: Early::default(),
@@ -422,7 +422,7 @@ impl Http {
     fn on_connected(
         &mut self,
         quic: &mut Quic,
-        shared: &H3Context,
+        context: &H3Context,
         events: &mut Vec<Event>,
     ) -> Result<(), (Violation, Option<SessionError>)> {
         let Some(agreed) = Agreed::of(quic).filter(|it| it.protocol.as_deref() == Some(ALPN))
@@ -434,7 +434,7 @@ impl Http {
             ));
         };
         self.is_ready = true;
-        self.handshake_ns = Some(shared.clock.now_ns - self.begun_ns);
+        self.handshake_ns = Some(context.clock.now_ns - self.begun_ns);
         self.end_early(quic);
         self.control.send(quic);
         events.push(Event::Ready(Handshake {
@@ -447,13 +447,13 @@ impl Http {
     fn on_stream_event(
         &mut self,
         quic: &mut Quic,
-        shared: &mut H3Context,
+        context: &mut H3Context,
         event: StreamEvent,
         events: &mut Vec<Event>,
     ) -> Result<(), Violation> {
         match event {
             StreamEvent::Readable { id } if id.initiator() == Side::Client => {
-                self.read_response(quic, shared, id, events)
+                self.read_response(quic, context, id, events)
             }
             StreamEvent::Readable { id } => {
                 let Self {
@@ -536,7 +536,7 @@ impl Http {
     }
 
     /// Opens as many streams as requests may be in flight.
-    fn open_streams(&mut self, quic: &mut Quic, shared: &mut H3Context) {
+    fn open_streams(&mut self, quic: &mut Quic, context: &mut H3Context) {
         if !(self.is_ready || self.early.is_open) || self.is_draining {
             return;
         }
@@ -556,14 +556,14 @@ impl Http {
             self.unused.push_back(id);
         }
         let allowed = self.streams.open() + self.unused.len() as u32;
-        shared.largest_limit = shared.largest_limit.max(Some(allowed));
+        context.largest_limit = context.largest_limit.max(Some(allowed));
     }
 
     /// Reads what has arrived of a response.
     fn read_response(
         &mut self,
         quic: &mut Quic,
-        shared: &mut H3Context,
+        context: &mut H3Context,
         id: StreamId,
         events: &mut Vec<Event>,
     ) -> Result<(), Violation> {
@@ -573,7 +573,7 @@ impl Http {
         if stream.response.bytes == 0 {
             self.begun.push(id);
         }
-        if shared.stream.is_some() {
+        if context.stream.is_some() {
             self.streamed.push(id);
         }
         let mut from = quic.recv_stream(id);
@@ -583,7 +583,7 @@ impl Http {
         let outcome = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
-                    if let Err(fault) = receive(stream, shared, &chunk.bytes, &mut self.idle) {
+                    if let Err(fault) = receive(stream, context, &chunk.bytes, &mut self.idle) {
                         break Err(fault);
                     }
                 }
@@ -591,7 +591,7 @@ impl Http {
                     let reason = "a stream that ends within a frame";
                     break Err(Violation::new(ErrorCode::FRAME_ERROR, reason).into());
                 }
-                Ok(None) => break stream.response.finish(shared, events).map(|()| true),
+                Ok(None) => break stream.response.finish(context, events).map(|()| true),
                 Err(ReadError::Blocked) => break Ok(false),
                 Err(ReadError::Reset(code)) => {
                     let code = ErrorCode(code.into_inner());
@@ -740,7 +740,7 @@ impl Http {
 #[inline]
 fn receive(
     stream: &mut Stream,
-    shared: &mut H3Context,
+    context: &mut H3Context,
     bytes: &[u8],
     idle: &mut Idle,
 ) -> Result<(), Fault> {
@@ -751,7 +751,7 @@ fn receive(
     let mut rest = bytes;
     while let Some(frame) = reader.next(&mut rest)? {
         let is_data = matches!(frame, frame::Frame::Data(_));
-        response.on_frame(shared, frame, idle)?;
+        response.on_frame(context, frame, idle)?;
         if is_data && reader.is_between_frames() {
             response.end_data();
         }

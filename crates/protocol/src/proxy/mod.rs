@@ -57,7 +57,7 @@ pub struct ProxyContext<T> {
 }
 
 impl<T> ProxyContext<T> {
-    /// The shared state of one worker.
+    /// The context of one worker's sessions.
     #[must_use]
     pub fn new(route: Arc<Route>, inner: T) -> Self {
         Self {
@@ -77,32 +77,32 @@ pub struct Proxied<S> {
 }
 
 impl<S: Session> Session for Proxied<S> {
-    type Shared = ProxyContext<S::Shared>;
+    type Context = ProxyContext<S::Context>;
     type Prepared = S::Prepared;
 
     const SENDS_TEXT: bool = S::SENDS_TEXT;
     const TRANSPARENT: bool = false;
 
-    fn new(shared: &mut Self::Shared) -> Self {
+    fn new(context: &mut Self::Context) -> Self {
         Self {
-            inner: S::new(&mut shared.inner),
+            inner: S::new(&mut context.inner),
             opening: Opening::default(),
         }
     }
 
-    fn prepare(shared: &mut Self::Shared, request: &RequestText<'_>) -> S::Prepared {
-        S::prepare(&mut shared.inner, request)
+    fn prepare(context: &mut Self::Context, request: &RequestText<'_>) -> S::Prepared {
+        S::prepare(&mut context.inner, request)
     }
 
     fn begin(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        match &*shared.route {
+        match &*context.route {
             Route::Forward(_) => {
                 self.opening.skip();
-                self.inner.begin(&mut shared.inner, output)
+                self.inner.begin(&mut context.inner, output)
             }
             Route::Tunnel(tunnel) => {
                 self.opening.begin(tunnel, output);
@@ -122,12 +122,12 @@ impl<S: Session> Session for Proxied<S> {
 
     fn start(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         exchange: ExchangeId,
         requests: Requests<'_, S::Prepared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let ProxyContext { inner, route, text } = shared;
+        let ProxyContext { inner, route, text } = context;
         let Route::Forward(forward) = &**route else {
             self.inner.start(inner, exchange, requests, output)?;
             if S::TRANSPARENT {
@@ -147,52 +147,55 @@ impl<S: Session> Session for Proxied<S> {
 
     fn cancel(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         exchange: ExchangeId,
         output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
-        self.inner.cancel(&mut shared.inner, exchange, output)
+        self.inner.cancel(&mut context.inner, exchange, output)
     }
 
     fn resume(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         if self.opening.is_complete() {
-            self.inner.resume(&mut shared.inner, output)
+            self.inner.resume(&mut context.inner, output)
         } else {
             Ok(())
         }
     }
 
-    fn close(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>) {
+    fn close(&mut self, context: &mut Self::Context, output: &mut Vec<u8>) {
         if self.opening.is_complete() {
-            self.inner.close(&mut shared.inner, output);
+            self.inner.close(&mut context.inner, output);
         }
     }
 
     fn receive(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
-        let (Route::Tunnel(tunnel), false) = (&*shared.route, self.opening.is_complete()) else {
-            return self.inner.receive(&mut shared.inner, input, output, events);
+        let (Route::Tunnel(tunnel), false) = (&*context.route, self.opening.is_complete()) else {
+            return self
+                .inner
+                .receive(&mut context.inner, input, output, events);
         };
         let opened = self.opening.receive(tunnel, input, output);
         let Some(rest) = opened.map_err(SessionError::Proxy)? else {
             return Ok(());
         };
         events.push(Event::ProxyReady);
-        self.inner.begin(&mut shared.inner, output)?;
+        self.inner.begin(&mut context.inner, output)?;
         // A server may speak first.
         if rest.is_empty() {
             Ok(())
         } else {
-            self.inner.receive(&mut shared.inner, &rest, output, events)
+            self.inner
+                .receive(&mut context.inner, &rest, output, events)
         }
     }
 
@@ -210,19 +213,19 @@ impl<S: Session> Session for Proxied<S> {
 
     fn end(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         if self.opening.is_complete() {
-            self.inner.end(&mut shared.inner, events)
+            self.inner.end(&mut context.inner, events)
         } else {
             Err(SessionError::Proxy(ProxyFault::Closed))
         }
     }
 
-    fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
+    fn interruption(&self, context: &Self::Context) -> Option<SessionError> {
         if self.opening.is_complete() {
-            self.inner.interruption(&shared.inner)
+            self.inner.interruption(&context.inner)
         } else {
             Some(SessionError::Proxy(ProxyFault::Closed))
         }
@@ -244,11 +247,11 @@ impl<S: Session> Session for Proxied<S> {
         }
     }
 
-    fn redirect_location(shared: &Self::Shared) -> Option<&str> {
-        S::redirect_location(&shared.inner)
+    fn redirect_location(context: &Self::Context) -> Option<&str> {
+        S::redirect_location(&context.inner)
     }
 
-    fn streams_limit(shared: &Self::Shared) -> Option<u32> {
-        S::streams_limit(&shared.inner)
+    fn streams_limit(context: &Self::Context) -> Option<u32> {
+        S::streams_limit(&context.inner)
     }
 }

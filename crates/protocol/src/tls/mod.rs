@@ -133,8 +133,9 @@ struct Client {
 }
 
 impl<T> TlsContext<T> {
-    /// The shared state of one worker, made in its thread. A `config` may serve several workers.
-    /// They then share its session tickets, behind a lock that is taken for handshakes only.
+    /// The context of one worker's sessions, made in its thread. A `config` may serve several
+    /// workers. They then share its session tickets, behind a lock that is taken for handshakes
+    /// only.
     #[must_use]
     pub fn new(
         config: Arc<ClientConfig>,
@@ -209,38 +210,38 @@ pub struct Tls<S> {
 }
 
 impl<S: Session> Session for Tls<S> {
-    type Shared = TlsContext<S::Shared>;
+    type Context = TlsContext<S::Context>;
     type Prepared = S::Prepared;
 
     const SENDS_TEXT: bool = S::SENDS_TEXT;
     const TRANSPARENT: bool = false;
 
-    fn new(shared: &mut Self::Shared) -> Self {
+    fn new(context: &mut Self::Context) -> Self {
         Self {
             connection: None,
-            inner: S::new(&mut shared.inner),
+            inner: S::new(&mut context.inner),
             is_ready: false,
             has_input: false,
             has_close_notify: false,
         }
     }
 
-    fn prepare(shared: &mut Self::Shared, request: &RequestText<'_>) -> S::Prepared {
-        S::prepare(&mut shared.inner, request)
+    fn prepare(context: &mut Self::Context, request: &RequestText<'_>) -> S::Prepared {
+        S::prepare(&mut context.inner, request)
     }
 
     fn begin(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         self.is_ready = false;
         self.has_input = false;
         self.has_close_notify = false;
-        let Some(client) = &shared.client else {
+        let Some(client) = &context.client else {
             self.connection = None;
             self.is_ready = true;
-            return self.inner.begin(&mut shared.inner, output);
+            return self.inner.begin(&mut context.inner, output);
         };
         let (config, name) = (
             Arc::clone(&client.config),
@@ -250,18 +251,18 @@ impl<S: Session> Session for Tls<S> {
             .map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
         let connection = self.connection.insert(Box::new(connection));
         self.inner
-            .begin(&mut shared.inner, &mut shared.inner_output)?;
+            .begin(&mut context.inner, &mut context.inner_output)?;
         // Until the handshake is complete, the library holds this back.
-        send(connection, &shared.inner_output, output)?;
-        shared.inner_output.clear();
+        send(connection, &context.inner_output, output)?;
+        context.inner_output.clear();
         flush(connection, output)
     }
 
-    fn select_host(shared: &mut Self::Shared, host: u32) {
-        if let Some(client) = &mut shared.client {
+    fn select_host(context: &mut Self::Context, host: u32) {
+        if let Some(client) = &mut context.client {
             client.host = (host as usize).min(client.server_names.len() - 1);
         }
-        S::select_host(&mut shared.inner, host);
+        S::select_host(&mut context.inner, host);
     }
 
     fn is_ready(&self) -> bool {
@@ -275,7 +276,7 @@ impl<S: Session> Session for Tls<S> {
 
     fn start(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         exchange: ExchangeId,
         requests: Requests<'_, S::Prepared>,
         output: &mut Vec<u8>,
@@ -284,7 +285,7 @@ impl<S: Session> Session for Tls<S> {
             inner,
             inner_output,
             ..
-        } = shared;
+        } = context;
         let Some(connection) = self.connection.as_deref_mut() else {
             if S::TRANSPARENT {
                 output.extend_from_slice(requests.text);
@@ -295,12 +296,12 @@ impl<S: Session> Session for Tls<S> {
         if S::TRANSPARENT {
             return send(connection, requests.text, output);
         }
-        self.flush_all(shared, output)
+        self.flush_all(context, output)
     }
 
     fn cancel(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         exchange: ExchangeId,
         output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
@@ -308,51 +309,53 @@ impl<S: Session> Session for Tls<S> {
             inner,
             inner_output,
             ..
-        } = shared;
+        } = context;
         let cancelled = self.inner.cancel(inner, exchange, inner_output)?;
-        self.flush_all(shared, output)?;
+        self.flush_all(context, output)?;
         Ok(cancelled)
     }
 
     fn resume(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let TlsContext {
             inner,
             inner_output,
             ..
-        } = shared;
+        } = context;
         self.inner.resume(inner, inner_output)?;
-        self.flush_all(shared, output)
+        self.flush_all(context, output)
     }
 
-    fn close(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>) {
+    fn close(&mut self, context: &mut Self::Context, output: &mut Vec<u8>) {
         let TlsContext {
             inner,
             inner_output,
             ..
-        } = shared;
+        } = context;
         self.inner.close(inner, inner_output);
         // Without a handshake, or after an error, nothing can be sent.
-        if !self.is_ready || self.flush_all(shared, output).is_err() {
-            shared.inner_output.clear();
+        if !self.is_ready || self.flush_all(context, output).is_err() {
+            context.inner_output.clear();
         }
     }
 
     fn receive(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         if self.connection.is_none() {
-            return self.inner.receive(&mut shared.inner, input, output, events);
+            return self
+                .inner
+                .receive(&mut context.inner, input, output, events);
         }
-        let received = self.receive_records(shared, input, output, events);
-        received.map_err(|error| self.blamed(shared, error))
+        let received = self.receive_records(context, input, output, events);
+        received.map_err(|error| self.blamed(context, error))
     }
 
     fn skippable_bytes(&self) -> u64 {
@@ -370,20 +373,20 @@ impl<S: Session> Session for Tls<S> {
 
     fn end(
         &mut self,
-        shared: &mut Self::Shared,
+        context: &mut Self::Context,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         if !self.is_ready {
-            return Err(self.blamed(shared, SessionError::TlsClosed));
+            return Err(self.blamed(context, SessionError::TlsClosed));
         }
-        self.inner.end(&mut shared.inner, events)
+        self.inner.end(&mut context.inner, events)
     }
 
-    fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
+    fn interruption(&self, context: &Self::Context) -> Option<SessionError> {
         if self.is_ready {
-            self.inner.interruption(&shared.inner)
+            self.inner.interruption(&context.inner)
         } else {
-            Some(self.blamed(shared, SessionError::TlsClosed))
+            Some(self.blamed(context, SessionError::TlsClosed))
         }
     }
 
@@ -399,19 +402,19 @@ impl<S: Session> Session for Tls<S> {
         self.inner.partial_bytes()
     }
 
-    fn redirect_location(shared: &Self::Shared) -> Option<&str> {
-        S::redirect_location(&shared.inner)
+    fn redirect_location(context: &Self::Context) -> Option<&str> {
+        S::redirect_location(&context.inner)
     }
 
-    fn streams_limit(shared: &Self::Shared) -> Option<u32> {
-        S::streams_limit(&shared.inner)
+    fn streams_limit(context: &Self::Context) -> Option<u32> {
+        S::streams_limit(&context.inner)
     }
 }
 
 impl<S: Session> Tls<S> {
     /// The error of a handshake with a proxy is the proxy's. Errors of the inner session remain.
-    fn blamed(&self, shared: &TlsContext<S::Shared>, error: SessionError) -> SessionError {
-        let is_to_proxy = shared
+    fn blamed(&self, context: &TlsContext<S::Context>, error: SessionError) -> SessionError {
+        let is_to_proxy = context
             .client
             .as_ref()
             .is_some_and(|client| client.is_to_proxy);
@@ -431,7 +434,7 @@ impl<S: Session> Tls<S> {
 
     fn receive_records(
         &mut self,
-        shared: &mut TlsContext<S::Shared>,
+        context: &mut TlsContext<S::Context>,
         input: &[u8],
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
@@ -439,16 +442,16 @@ impl<S: Session> Tls<S> {
         self.check_first_byte(input)?;
         let mut rest = input;
         while !rest.is_empty() && !self.has_close_notify {
-            let taken = self.take_records(shared.client.as_ref(), rest, events);
+            let taken = self.take_records(context.client.as_ref(), rest, events);
             // What was decrypted before a fault is valid and is handled first. The same applies to
             // an alert that tells the peer what it did wrong.
-            let drained = self.drain(shared, events);
-            self.flush_all(shared, output)?;
+            let drained = self.drain(context, events);
+            self.flush_all(context, output)?;
             drained?;
             rest = &rest[taken?..];
         }
         if self.has_close_notify && self.is_ready {
-            return self.inner.end(&mut shared.inner, events);
+            return self.inner.end(&mut context.inner, events);
         }
         Ok(())
     }
@@ -506,7 +509,7 @@ impl<S: Session> Tls<S> {
     /// Passes the decrypted bytes to the inner session, without copying.
     fn drain(
         &mut self,
-        shared: &mut TlsContext<S::Shared>,
+        context: &mut TlsContext<S::Context>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         let Some(connection) = self.connection.as_deref_mut() else {
@@ -518,7 +521,7 @@ impl<S: Session> Tls<S> {
             && !plain.is_empty()
         {
             self.inner
-                .receive(&mut shared.inner, plain, &mut shared.inner_output, events)?;
+                .receive(&mut context.inner, plain, &mut context.inner_output, events)?;
             let length = plain.len();
             reader.consume(length);
         }
@@ -527,16 +530,16 @@ impl<S: Session> Tls<S> {
 
     fn flush_all(
         &mut self,
-        shared: &mut TlsContext<S::Shared>,
+        context: &mut TlsContext<S::Context>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let Some(connection) = self.connection.as_deref_mut() else {
-            output.append(&mut shared.inner_output);
+            output.append(&mut context.inner_output);
             return Ok(());
         };
-        if !shared.inner_output.is_empty() {
-            send(connection, &shared.inner_output, output)?;
-            shared.inner_output.clear();
+        if !context.inner_output.is_empty() {
+            send(connection, &context.inner_output, output)?;
+            context.inner_output.clear();
         }
         flush(connection, output)
     }

@@ -18,7 +18,7 @@ fn within_tls<T>(inner: T) -> TlsContext<T> {
     TlsContext::new(trusting_client(), name, HTTP1, inner)
 }
 
-fn shared(route: Route, has_inner_tls: bool) -> <Client as Session>::Shared {
+fn shared(route: Route, has_inner_tls: bool) -> <Client as Session>::Context {
     let h1 = h1::H1Context::new(Limits::default(), false);
     let inner = if has_inner_tls {
         within_tls(h1)
