@@ -178,12 +178,14 @@ impl<H: Clone> HeadDecoder<H> {
 /// A few blocks, most recently used first.
 #[derive(Debug)]
 pub(crate) struct BlockCache<H> {
-    entries: Vec<Entry<H>>,
+    entries: Vec<CachedBlock<H>>,
     entries_max: usize,
 }
 
+/// A header block that was decoded before, and what it means. A server often sends the same block
+/// again, which then need not be decoded.
 #[derive(Debug)]
-pub(crate) struct Entry<H> {
+pub(crate) struct CachedBlock<H> {
     /// Connections that have missed the block keep it as long as they need it.
     block: Rc<Vec<u8>>,
     /// The size of the entries that it inserts.
@@ -200,8 +202,8 @@ impl<H> BlockCache<H> {
     }
 
     #[inline]
-    pub(crate) fn find(&mut self, block: &[u8]) -> Option<&Entry<H>> {
-        let is_it = |entry: &Entry<H>| entry.block.as_slice() == block;
+    pub(crate) fn find(&mut self, block: &[u8]) -> Option<&CachedBlock<H>> {
+        let is_it = |entry: &CachedBlock<H>| entry.block.as_slice() == block;
         if !self.entries.first().is_some_and(is_it) {
             let older = self.entries.iter().skip(1).position(is_it)?;
             self.entries[..=older + 1].rotate_right(1);
@@ -222,7 +224,7 @@ impl<H> BlockCache<H> {
             }
             None => memory = Rc::new(block.to_vec()),
         }
-        let entry = Entry {
+        let entry = CachedBlock {
             block: memory,
             inserts,
             head,

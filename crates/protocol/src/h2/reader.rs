@@ -85,7 +85,7 @@ pub struct SimpleFrame<'a> {
 }
 
 /// What the reader has found in its input.
-enum Step<'i> {
+enum ReaderStep<'i> {
     /// The end of the input.
     End,
     Data(Data<'i>),
@@ -132,10 +132,10 @@ impl Reader {
     ) -> Result<Option<Frame<'a>>, Violation> {
         loop {
             match self.step(input)? {
-                Step::End => return Ok(None),
-                Step::Data(data) => return Ok(Some(Frame::Data(data))),
-                Step::Unknown => return Ok(Some(Frame::Unknown)),
-                Step::Whole(header, payload) => {
+                ReaderStep::End => return Ok(None),
+                ReaderStep::Data(data) => return Ok(Some(Frame::Data(data))),
+                ReaderStep::Unknown => return Ok(Some(Frame::Unknown)),
+                ReaderStep::Whole(header, payload) => {
                     if !is_part_of_block(&header) {
                         let payload = payload.unwrap_or_else(|| &self.partial[HEADER_BYTES..]);
                         return frame::parse(&header, payload).map(Some);
@@ -183,7 +183,7 @@ impl Reader {
     }
 
     #[inline]
-    fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Violation> {
+    fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<ReaderStep<'i>, Violation> {
         if self.is_partial_done {
             self.partial.clear();
             self.is_partial_done = false;
@@ -202,7 +202,7 @@ impl Reader {
                         self.state = FrameReaderState::Ignored {
                             bytes: bytes - ignored,
                         };
-                        return Ok(Step::End);
+                        return Ok(ReaderStep::End);
                     }
                     self.state = FrameReaderState::Whole;
                 }
@@ -213,16 +213,16 @@ impl Reader {
     /// Reads a frame, or the beginning of one that is not read as a whole: then the result is
     /// `None`, and the state has changed.
     #[inline]
-    fn whole<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Step<'i>>, Violation> {
+    fn whole<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<ReaderStep<'i>>, Violation> {
         let header = match input.first_chunk() {
             Some(header) if self.partial.is_empty() => Header::parse(header),
             _ => {
                 if !self.gather(input, HEADER_BYTES) {
-                    return Ok(Some(Step::End));
+                    return Ok(Some(ReaderStep::End));
                 }
                 match self.partial.first_chunk() {
                     Some(header) => Header::parse(header),
-                    None => return Ok(Some(Step::End)),
+                    None => return Ok(Some(ReaderStep::End)),
                 }
             }
         };
@@ -240,7 +240,7 @@ impl Reader {
                 *input = rest;
                 Some(frame)
             }
-            _ if !self.gather(input, end) => return Ok(Some(Step::End)),
+            _ if !self.gather(input, end) => return Ok(Some(ReaderStep::End)),
             _ => {
                 self.is_partial_done = true;
                 None
@@ -252,7 +252,7 @@ impl Reader {
             self.state = FrameReaderState::Ignored {
                 bytes: header.length,
             };
-            return checked.map(|()| Some(Step::Unknown));
+            return checked.map(|()| Some(ReaderStep::Unknown));
         }
         let payload = frame.map(|frame| &frame[HEADER_BYTES..]);
         if is_streamed {
@@ -262,7 +262,7 @@ impl Reader {
             self.is_partial_done = false;
             return Ok(None);
         }
-        Ok(Some(Step::Whole(header, payload)))
+        Ok(Some(ReaderStep::Whole(header, payload)))
     }
 
     /// Fills `partial` up to this length, and returns whether that worked.
@@ -315,7 +315,7 @@ impl Reader {
 
     /// The next piece of DATA: all that there is of it in the input.
     #[inline]
-    fn data<'i>(&mut self, input: &mut &'i [u8]) -> Step<'i> {
+    fn data<'i>(&mut self, input: &mut &'i [u8]) -> ReaderStep<'i> {
         let FrameReaderState::Data {
             stream,
             end_stream,
@@ -324,10 +324,10 @@ impl Reader {
             length_byte,
         } = self.state
         else {
-            return Step::End;
+            return ReaderStep::End;
         };
         if input.is_empty() && content + padding > 0 {
-            return Step::End;
+            return ReaderStep::End;
         }
         let piece = take_up_to(input, content);
         let content = content - piece.len() as u32;
@@ -348,7 +348,7 @@ impl Reader {
                 length_byte: 0,
             }
         };
-        Step::Data(Data {
+        ReaderStep::Data(Data {
             stream,
             content: piece,
             padding: length_byte + skipped,

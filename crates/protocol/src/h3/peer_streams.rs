@@ -39,11 +39,12 @@ pub(super) struct PeerStreams {
 #[derive(Debug)]
 struct PeerStream {
     id: StreamId,
-    kind: Kind,
+    kind: PeerStreamKind,
 }
 
+/// What a unidirectional stream of the server carries (RFC 9114 section 6.2).
 #[derive(Debug)]
-enum Kind {
+enum PeerStreamKind {
     /// The bytes of its type that have arrived.
     New([u8; 8], usize),
     Control(FrameReader),
@@ -83,7 +84,7 @@ impl PeerStreams {
             idle.add(1)?;
             self.open.push(PeerStream {
                 id,
-                kind: Kind::New([0; 8], 0),
+                kind: PeerStreamKind::New([0; 8], 0),
             });
             self.read(quic, id, idle, told)?;
         }
@@ -114,7 +115,7 @@ impl PeerStreams {
                 Err(ReadError::Blocked) => return Ok(()),
                 Ok(None) | Err(ReadError::Reset(_)) => {
                     return match self.open.swap_remove(at).kind {
-                        Kind::New(..) => Ok(()),
+                        PeerStreamKind::New(..) => Ok(()),
                         _ => Err(Violation::new(
                             ErrorCode::CLOSED_CRITICAL_STREAM,
                             "the end of a stream that must stay open",
@@ -142,21 +143,24 @@ impl PeerStreams {
         let Some(stream) = self.open.get_mut(at) else {
             return Ok(Next::GoesOn);
         };
-        if let Kind::New(bytes, length) = &mut stream.kind {
+        if let PeerStreamKind::New(bytes, length) = &mut stream.kind {
             let Some(kind) = take_type(bytes, length, &mut rest) else {
                 return Ok(Next::GoesOn);
             };
             let (kind, known) = match kind {
                 stream_type::CONTROL => {
                     // No field section is valid here, so none is kept.
-                    (Kind::Control(FrameReader::new(0)), &mut self.has_control)
+                    (
+                        PeerStreamKind::Control(FrameReader::new(0)),
+                        &mut self.has_control,
+                    )
                 }
                 stream_type::QPACK_ENCODER => (
-                    Kind::Encoder(EncoderStream::default()),
+                    PeerStreamKind::Encoder(EncoderStream::default()),
                     &mut self.has_encoder,
                 ),
                 stream_type::QPACK_DECODER => (
-                    Kind::Decoder(DecoderStream::default()),
+                    PeerStreamKind::Decoder(DecoderStream::default()),
                     &mut self.has_decoder,
                 ),
                 // Only a server pushes (RFC 9114 section 6.2.2).
@@ -184,10 +188,10 @@ impl PeerStreams {
             stream.kind = kind;
         }
         match &mut stream.kind {
-            Kind::New(..) => {}
-            Kind::Encoder(encoder) => idle.add(encoder.receive(rest)?)?,
-            Kind::Decoder(decoder) => idle.add(decoder.receive(rest)?)?,
-            Kind::Control(reader) => {
+            PeerStreamKind::New(..) => {}
+            PeerStreamKind::Encoder(encoder) => idle.add(encoder.receive(rest)?)?,
+            PeerStreamKind::Decoder(decoder) => idle.add(decoder.receive(rest)?)?,
+            PeerStreamKind::Control(reader) => {
                 while let Some(frame) = reader.next(&mut rest)? {
                     idle.add(1)?;
                     let settled = self.has_settings;

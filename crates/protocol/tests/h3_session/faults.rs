@@ -142,21 +142,25 @@ fn frames_and_streams_of_unknown_types_are_ignored() {
 
 /// Sends bytes of a hostile server and returns the error and the code with which the client
 /// closes.
-fn broken(place: Place, bytes: &[u8], ends: bool) -> (Option<SessionError>, Option<ErrorCode>) {
+fn broken(
+    place: ServerStream,
+    bytes: &[u8],
+    ends: bool,
+) -> (Option<SessionError>, Option<ErrorCode>) {
     let settings = Settings {
-        has_control: place != Place::FirstControl,
+        has_control: place != ServerStream::FirstControl,
         ..Settings::default()
     };
     let mut peer = Peer::ready_with(client_settings(2), settings);
     peer.request(GET);
     match place {
-        Place::Response => peer.server.send(bidi(0), bytes, ends),
-        Place::UnusedStream => peer.server.send(bidi(1), bytes, ends),
-        Place::Control => {
+        ServerStream::Response => peer.server.send(bidi(0), bytes, ends),
+        ServerStream::UnusedStream => peer.server.send(bidi(1), bytes, ends),
+        ServerStream::Control => {
             let control = peer.server.control.expect("there is one");
             peer.server.send(control, bytes, ends);
         }
-        Place::FirstControl | Place::NewStream => {
+        ServerStream::FirstControl | ServerStream::NewStream => {
             peer.server.open(bytes, ends);
         }
     }
@@ -164,8 +168,9 @@ fn broken(place: Place, bytes: &[u8], ends: bool) -> (Option<SessionError>, Opti
     (peer.error.clone(), peer.close_code())
 }
 
+/// The stream on which the server sends something wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ServerStream {
     Response,
     /// The stream of a request that was not sent.
     UnusedStream,
@@ -196,254 +201,274 @@ fn what_breaks_a_rule_of_the_connection_ends_it_with_the_code_of_the_rfc() {
     let push = framed(frame_type::PUSH_PROMISE, &[0, 0, 0]);
     let goaway = framed(frame_type::GOAWAY, &[3]);
     let twice = settings(&[(0x21, 1), (0x21, 1)]);
-    let cases: Vec<(Place, Vec<u8>, bool, Code)> = vec![
+    let cases: Vec<(ServerStream, Vec<u8>, bool, Code)> = vec![
         // Responses.
-        (Place::Response, data(b"a"), false, Code::FRAME_UNEXPECTED),
         (
-            Place::Response,
+            ServerStream::Response,
+            data(b"a"),
+            false,
+            Code::FRAME_UNEXPECTED,
+        ),
+        (
+            ServerStream::Response,
             join(&[&ok, &trailers, &data(b"a")]),
             true,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             join(&[&ok, &trailers, &trailers]),
             true,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             join(&[&ok, &settings(&[])]),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             join(&[&ok, &goaway]),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(frame_type::MAX_PUSH_ID, &[1]),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(frame_type::CANCEL_PUSH, &[1]),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(frame_type::GOAWAY, &[0, 0, 0]),
             false,
             Code::FRAME_ERROR,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(frame_type::GOAWAY, &[0x40]),
             false,
             Code::FRAME_ERROR,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(frame_type::GOAWAY, &[0, 0]),
             false,
             Code::FRAME_ERROR,
         ),
-        (Place::Response, join(&[&ok, &push]), false, Code::ID_ERROR),
         (
-            Place::Response,
+            ServerStream::Response,
+            join(&[&ok, &push]),
+            false,
+            Code::ID_ERROR,
+        ),
+        (
+            ServerStream::Response,
             framed(0x2, b""),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(0x6, b"12345678"),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(0x8, b""),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             framed(0x9, b""),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             ok[..ok.len() - 1].to_vec(),
             true,
             Code::FRAME_ERROR,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             join(&[&ok, &[0, 9, 1]]),
             true,
             Code::FRAME_ERROR,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             join(&[&ok, &[0x40]]),
             true,
             Code::FRAME_ERROR,
         ),
         (
-            Place::UnusedStream,
+            ServerStream::UnusedStream,
             response("200", b""),
             true,
             Code::FRAME_UNEXPECTED,
         ),
         // QPACK.
         (
-            Place::Response,
+            ServerStream::Response,
             headers_of(&[1, 0, 0xd9]),
             false,
             Code::QPACK_DECOMPRESSION_FAILED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             headers_of(&[0, 0, 0x80]),
             false,
             Code::QPACK_DECOMPRESSION_FAILED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             headers_of(&[0, 0, 0x10]),
             false,
             Code::QPACK_DECOMPRESSION_FAILED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             headers_of(&[0]),
             false,
             Code::QPACK_DECOMPRESSION_FAILED,
         ),
         (
-            Place::Response,
+            ServerStream::Response,
             headers_of(&[]),
             false,
             Code::QPACK_DECOMPRESSION_FAILED,
         ),
         // Streams of the server.
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(control, &settings(&[])),
             false,
             Code::STREAM_CREATION_ERROR,
         ),
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(stream_type::PUSH, &[0]),
             false,
             Code::ID_ERROR,
         ),
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(encoder, &[0x20]),
             true,
             Code::CLOSED_CRITICAL_STREAM,
         ),
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(encoder, &[0x21]),
             false,
             Code::QPACK_ENCODER_STREAM_ERROR,
         ),
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(encoder, b"\xc0\x01a"),
             false,
             Code::QPACK_ENCODER_STREAM_ERROR,
         ),
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(decoder, &[0x80]),
             false,
             Code::QPACK_DECODER_STREAM_ERROR,
         ),
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(decoder, &[0x01]),
             false,
             Code::QPACK_DECODER_STREAM_ERROR,
         ),
         (
-            Place::NewStream,
+            ServerStream::NewStream,
             kind(decoder, &[0x44]),
             true,
             Code::CLOSED_CRITICAL_STREAM,
         ),
         // The control stream.
-        (Place::Control, settings(&[]), false, Code::FRAME_UNEXPECTED),
-        (Place::Control, data(b"a"), false, Code::FRAME_UNEXPECTED),
-        (Place::Control, ok, false, Code::FRAME_UNEXPECTED),
-        (Place::Control, push, false, Code::FRAME_UNEXPECTED),
         (
-            Place::Control,
+            ServerStream::Control,
+            settings(&[]),
+            false,
+            Code::FRAME_UNEXPECTED,
+        ),
+        (
+            ServerStream::Control,
+            data(b"a"),
+            false,
+            Code::FRAME_UNEXPECTED,
+        ),
+        (ServerStream::Control, ok, false, Code::FRAME_UNEXPECTED),
+        (ServerStream::Control, push, false, Code::FRAME_UNEXPECTED),
+        (
+            ServerStream::Control,
             framed(frame_type::MAX_PUSH_ID, &[1]),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Control,
+            ServerStream::Control,
             framed(frame_type::CANCEL_PUSH, &[1]),
             false,
             Code::ID_ERROR,
         ),
-        (Place::Control, goaway.clone(), false, Code::ID_ERROR),
+        (ServerStream::Control, goaway.clone(), false, Code::ID_ERROR),
         (
-            Place::Control,
+            ServerStream::Control,
             framed(0x6, b""),
             false,
             Code::FRAME_UNEXPECTED,
         ),
         (
-            Place::Control,
+            ServerStream::Control,
             Vec::new(),
             true,
             Code::CLOSED_CRITICAL_STREAM,
         ),
         (
-            Place::FirstControl,
+            ServerStream::FirstControl,
             kind(control, &goaway),
             false,
             Code::MISSING_SETTINGS,
         ),
         (
-            Place::FirstControl,
+            ServerStream::FirstControl,
             kind(control, &framed(0x21, b"")),
             false,
             Code::MISSING_SETTINGS,
         ),
         (
-            Place::FirstControl,
+            ServerStream::FirstControl,
             kind(control, &twice),
             false,
             Code::SETTINGS_ERROR,
         ),
         (
-            Place::FirstControl,
+            ServerStream::FirstControl,
             kind(control, &settings(&[(2, 0)])),
             false,
             Code::SETTINGS_ERROR,
         ),
         (
-            Place::FirstControl,
+            ServerStream::FirstControl,
             kind(control, &[4, 1, 1]),
             false,
             Code::FRAME_ERROR,
         ),
         (
-            Place::FirstControl,
+            ServerStream::FirstControl,
             kind(control, &[4, 0x50, 1]),
             false,
             Code::EXCESSIVE_LOAD,
