@@ -3,13 +3,13 @@
 //! The requests of the run are numbered from 0. With even arrivals, request k is due when the
 //! integral of the rate reaches k. With random arrivals, it is due when the integral reaches the
 //! sum of k + 1 gaps drawn from the run's seed ([`gaps`]). Which worker has which request is the
-//! same everywhere ([`part`]). So the workers follow one schedule together without sharing
-//! anything, and it is the same for any number of them.
+//! same everywhere ([`request_numbers`]). So the workers follow one schedule together without
+//! sharing anything, and it is the same for any number of them.
 
 mod gaps;
-mod part;
+mod request_numbers;
 
-pub(crate) use part::Part;
+pub(crate) use request_numbers::Part;
 
 use std::sync::Arc;
 use std::time::Duration;
