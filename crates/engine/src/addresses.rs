@@ -17,10 +17,11 @@ pub(crate) fn label_of(number: u32) -> usize {
 
 /// The addresses of the hosts of a run, shared by whoever looks them up and the workers.
 #[derive(Debug, Clone)]
-pub struct AddressBook(Arc<Shared>);
+pub struct AddressBook(Arc<AddressTable>);
 
+/// What the handles ([`AddressBook`]) share.
 #[derive(Debug)]
-struct Shared {
+struct AddressTable {
     /// Increases whenever the lists change.
     generation: AtomicU64,
     lists: Mutex<Lists>,
@@ -52,7 +53,7 @@ impl AddressBook {
         for (host, addresses) in hosts.into_iter().enumerate() {
             lists.replace(host, addresses);
         }
-        Self(Arc::new(Shared {
+        Self(Arc::new(AddressTable {
             generation: AtomicU64::new(0),
             lists: Mutex::new(lists),
             is_counted,

@@ -33,10 +33,11 @@ impl RunTimes {
 
 /// What all workers of a run share with the main thread.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RunState(Arc<State>);
+pub(crate) struct RunState(Arc<RunSignals>);
 
+/// What the main thread tells the workers, and they tell each other and the main thread.
 #[derive(Debug, Default)]
-struct State {
+struct RunSignals {
     is_stopped: AtomicBool,
     last_response_ns: AtomicU64,
     opened_workers: AtomicU32,

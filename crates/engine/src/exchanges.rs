@@ -45,8 +45,8 @@ pub(crate) struct TokenTimes {
 /// first entry is stored inline, because without pipelining HTTP/1 needs only one.
 #[derive(Debug)]
 pub(crate) struct Exchanges {
-    first: Entry,
-    more: Vec<Entry>,
+    first: ExchangeEntry,
+    more: Vec<ExchangeEntry>,
     /// The tokens of each exchange, by its number. Empty until the first token, so that runs
     /// without tokens take no memory for them.
     tokens: Vec<TokenTimes>,
@@ -61,8 +61,9 @@ pub(crate) struct Exchanges {
     outstanding: u32,
 }
 
+/// An exchange in the list of those of its connection, which is ordered by age.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct ExchangeEntry {
     exchange: Exchange,
     older: u32,
     /// The next unused entry, if this one is unused.
@@ -72,7 +73,7 @@ struct Entry {
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
-impl Entry {
+impl ExchangeEntry {
     const UNUSED: Self = Self {
         exchange: Exchange {
             due_ns: 0,
@@ -93,7 +94,7 @@ impl Entry {
 impl Exchanges {
     pub(crate) fn new() -> Self {
         Self {
-            first: Entry::UNUSED,
+            first: ExchangeEntry::UNUSED,
             more: Vec::new(),
             tokens: Vec::new(),
             traces: Vec::new(),
@@ -120,12 +121,12 @@ impl Exchanges {
     pub(crate) fn add(&mut self, exchange: Exchange) {
         let ExchangeId(index) = self.next_id();
         if self.unused == NONE {
-            self.more.push(Entry::UNUSED);
+            self.more.push(ExchangeEntry::UNUSED);
         } else {
             self.unused = self.entry(index).newer;
         }
         let older = self.newest;
-        *self.entry(index) = Entry {
+        *self.entry(index) = ExchangeEntry {
             exchange,
             older,
             newer: NONE,
@@ -251,7 +252,7 @@ impl Exchanges {
         })
     }
 
-    fn entries(&self) -> impl Iterator<Item = (u32, &Entry)> + '_ {
+    fn entries(&self) -> impl Iterator<Item = (u32, &ExchangeEntry)> + '_ {
         let mut next = self.oldest;
         std::iter::from_fn(move || {
             let index = next;
@@ -285,7 +286,7 @@ impl Exchanges {
     pub(crate) fn queued_until(&mut self, since_ns: u64, submitted_ns: u64) {
         let mut index = self.newest;
         while index != NONE {
-            let Entry {
+            let ExchangeEntry {
                 exchange, older, ..
             } = self.entry(index);
             if exchange.sent_ns < since_ns {
@@ -310,7 +311,7 @@ impl Exchanges {
 
     /// `index` is below the length of the table.
     #[inline]
-    fn entry(&mut self, index: u32) -> &mut Entry {
+    fn entry(&mut self, index: u32) -> &mut ExchangeEntry {
         match index {
             0 => &mut self.first,
             index => &mut self.more[index as usize - 1],
@@ -320,11 +321,11 @@ impl Exchanges {
     #[inline]
     fn unlink(&mut self, ExchangeId(index): ExchangeId) {
         let unused = self.unused;
-        let Entry { older, newer, .. } = std::mem::replace(
+        let ExchangeEntry { older, newer, .. } = std::mem::replace(
             self.entry(index),
-            Entry {
+            ExchangeEntry {
                 newer: unused,
-                ..Entry::UNUSED
+                ..ExchangeEntry::UNUSED
             },
         );
         match older {

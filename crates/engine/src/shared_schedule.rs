@@ -1,11 +1,11 @@
 //! The schedule of a run, shared by its workers. A request that is due is sent by any worker with a
 //! free connection, and the request that has been due longest is sent first.
 //!
-//! Requests are assigned to workers by number ([`Part`](crate::pacing::Part)), so that each worker
-//! only wakes up for its own requests. But assigned requests may be claimed by others: each
-//! worker's position in its share is behind a lock, and any worker with a free connection may claim
-//! the next request there. As long as every worker has a free connection for what is due, each
-//! claims from its own share and does not look at the others.
+//! Requests are assigned to workers by number ([`RequestNumbers`](crate::pacing::RequestNumbers)),
+//! so that each worker only wakes up for its own requests. But assigned requests may be claimed by
+//! others: each worker's position in its share is behind a lock, and any worker with a free
+//! connection may claim the next request there. As long as every worker has a free connection for
+//! what is due, each claims from its own share and does not look at the others.
 //!
 //! A worker is *queueing* while a request of its share is overdue and it has no free connection.
 //! While any worker is queueing, every claim takes the request that is due first in the whole run.
@@ -183,8 +183,10 @@ impl Share {
 #[repr(align(128))]
 struct Count(AtomicU32);
 
+/// What the workers of a run share: each worker's share of the schedule, and how many workers are
+/// queueing or show a free connection.
 #[derive(Debug)]
-struct Shared {
+struct ScheduleState {
     /// Number of queueing workers.
     queueing: Count,
     /// Number of workers that show a free connection.
@@ -194,11 +196,11 @@ struct Shared {
 
 /// The schedule of a run. The module's documentation explains it.
 #[derive(Debug, Clone)]
-pub(crate) struct SharedSchedule(Arc<Shared>);
+pub(crate) struct SharedSchedule(Arc<ScheduleState>);
 
 impl SharedSchedule {
     pub(crate) fn new(workers: usize) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ScheduleState {
             queueing: Count::default(),
             with_free: Count::default(),
             shares: (0..workers).map(|_| Share::new()).collect(),
@@ -235,7 +237,7 @@ pub(crate) struct Claim {
 /// One worker's handle of the shared schedule.
 #[derive(Debug)]
 pub(crate) struct ScheduleShare {
-    shared: Arc<Shared>,
+    shared: Arc<ScheduleState>,
     worker: usize,
     shows_free: bool,
     is_queueing: bool,
@@ -500,7 +502,7 @@ impl ScheduleShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pacing::{PacingWindow, Part};
+    use crate::pacing::{PacingWindow, RequestNumbers};
     use eventloop::epoll::Epoll;
     use eventloop::{EventLoop, LoopOptions};
     use plan::{Arrivals, Lanes, Stage};
@@ -535,7 +537,7 @@ mod tests {
         };
         Pacer::new(
             &pacing,
-            Part::of_machine(Lanes::in_turn(worker..worker + 1, workers)),
+            RequestNumbers::of_machine(Lanes::in_turn(worker..worker + 1, workers)),
             window,
         )
         .expect("open")
@@ -731,7 +733,12 @@ mod tests {
             measure_ns: now_ns,
             requests: Some(BURSTS),
         };
-        Pacer::new(&pacing, Part::of_machine(Lanes::in_turn(0..1, 1)), window).expect("open")
+        Pacer::new(
+            &pacing,
+            RequestNumbers::of_machine(Lanes::in_turn(0..1, 1)),
+            window,
+        )
+        .expect("open")
     }
 
     /// This many requests, in four bursts and at the last rate after them.

@@ -9,7 +9,7 @@
 mod gaps;
 mod request_numbers;
 
-pub(crate) use request_numbers::Part;
+pub(crate) use request_numbers::RequestNumbers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,17 +38,18 @@ pub(crate) struct Pacer {
     number: u64,
     /// Position of the next request on the curve, in requests of the whole run.
     position: f64,
-    part: Part,
+    numbers: RequestNumbers,
     /// The first number that is not to be sent. `u64::MAX` before the window and without a limit.
     end_number: u64,
     next_due_ns: u64,
     /// Where the previous request of this share was, if the window may be moved.
-    previous: Option<Box<Place>>,
+    previous: Option<Box<SchedulePosition>>,
 }
 
-/// A request of the run, and the gaps after it.
+/// The place of a request in the schedule, and the gaps after it: what the pacer needs to continue
+/// from that request when the window is moved.
 #[derive(Debug, Clone)]
-struct Place {
+struct SchedulePosition {
     number: u64,
     position: f64,
     gaps: Gaps,
@@ -73,8 +74,12 @@ const UNSENT_OF_WORKER: std::ops::RangeInclusive<u64> = 1_000..=100_000;
 const UNSENT_GROUPS: f64 = 0.1;
 
 impl Pacer {
-    /// The schedule of the worker with this part. `None` without a rate.
-    pub(crate) fn new(pacing: &Pacing, part: Part, window: PacingWindow) -> Option<Self> {
+    /// The schedule of the worker with these requests. `None` without a rate.
+    pub(crate) fn new(
+        pacing: &Pacing,
+        numbers: RequestNumbers,
+        window: PacingWindow,
+    ) -> Option<Self> {
         let (arrivals, seed) = match pacing {
             Pacing::Closed | Pacing::Recorded { .. } => return None,
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
@@ -89,13 +94,13 @@ impl Pacer {
             gaps,
             number: 0,
             position,
-            part,
+            numbers,
             end_number: u64::MAX,
             next_due_ns: u64::MAX,
             previous: None,
         };
         pacer.find_end(0);
-        pacer.go_to(part.first());
+        pacer.go_to(numbers.first());
         Some(pacer)
     }
 
@@ -105,7 +110,7 @@ impl Pacer {
             pacing
         {
             let (gaps, position) = Gaps::new(*arrivals, *seed);
-            self.previous = Some(Box::new(Place {
+            self.previous = Some(Box::new(SchedulePosition {
                 number: 0,
                 position,
                 gaps,
@@ -114,9 +119,13 @@ impl Pacer {
         self
     }
 
-    /// The schedule of the worker with this part in a replay: request k is due `due_ns[k]` after
-    /// the start of the window.
-    pub(crate) fn recorded(due_ns: Arc<[u64]>, part: Part, window: PacingWindow) -> Self {
+    /// The schedule of the worker with these requests in a replay: request k is due `due_ns[k]`
+    /// after the start of the window.
+    pub(crate) fn recorded(
+        due_ns: Arc<[u64]>,
+        numbers: RequestNumbers,
+        window: PacingWindow,
+    ) -> Self {
         let all = due_ns.len() as u64;
         let requests = window.requests.map_or(all, |requests| requests.min(all));
         let mut pacer = Self {
@@ -128,12 +137,12 @@ impl Pacer {
             gaps: Gaps::Even,
             number: 0,
             position: 0.0,
-            part,
+            numbers,
             end_number: requests,
             next_due_ns: u64::MAX,
             previous: None,
         };
-        pacer.go_to(part.first());
+        pacer.go_to(numbers.first());
         pacer
     }
 
@@ -173,7 +182,7 @@ impl Pacer {
 
     /// When the request after the next one is due. `u64::MAX` if there is none.
     pub(crate) fn following_due_ns(&self) -> u64 {
-        let number = self.part.after(self.number);
+        let number = self.numbers.after(self.number);
         if number >= self.end_number {
             return u64::MAX;
         }
@@ -190,7 +199,7 @@ impl Pacer {
     /// Removes `requests` from the schedule. They are sent as one batch, and all are due when the
     /// first one is.
     pub(crate) fn take(&mut self, requests: u32) {
-        let number = (0..requests).fold(self.number, |number, _| self.part.after(number));
+        let number = (0..requests).fold(self.number, |number, _| self.numbers.after(number));
         self.go_to(number);
     }
 
@@ -201,7 +210,7 @@ impl Pacer {
         match self.window.requests {
             None => u64::MAX,
             Some(requests) if self.end_number == u64::MAX => requests,
-            Some(_) => self.part.count_max(self.number, self.end_number),
+            Some(_) => self.numbers.count_max(self.number, self.end_number),
         }
     }
 
@@ -226,7 +235,7 @@ impl Pacer {
     }
 
     fn unsent_one_by_one(&self) -> u64 {
-        let share = (UNSENT_ONE_BY_ONE / self.part.spacing()) as u64;
+        let share = (UNSENT_ONE_BY_ONE / self.numbers.spacing()) as u64;
         share.clamp(*UNSENT_OF_WORKER.start(), *UNSENT_OF_WORKER.end())
     }
 
@@ -238,19 +247,19 @@ impl Pacer {
     ) {
         let window = curve.requests_until(self.after_origin_s(self.window.measure_ns));
         let due = curve.requests_until(self.after_origin_s(end_ns));
-        let spacing = self.part.spacing();
+        let spacing = self.numbers.spacing();
         // Those of the warm-up are not needed.
         let (begin, left) = match &self.gaps {
             // The requests before a position are those with lower numbers.
             Gaps::Even => {
                 let window = window.ceil() as u64;
-                let begin = self.part.next_from(self.number.max(window));
+                let begin = self.numbers.next_from(self.number.max(window));
                 let limit = self.window.requests.map(|requests| match self.end_number {
                     u64::MAX => window.saturating_add(requests),
                     end_number => end_number,
                 });
                 let end = limit.unwrap_or(u64::MAX).min(due.ceil() as u64);
-                (begin as f64, self.part.count_max(begin, end))
+                (begin as f64, self.numbers.count_max(begin, end))
             }
             // If requests are dealt out at random, this is the mean.
             Gaps::Exponential(_) | Gaps::Gamma(_) => {
@@ -284,7 +293,7 @@ impl Pacer {
     /// for an exponential one and 50 ns for a gamma-distributed one.
     fn go_to(&mut self, number: u64) {
         if let Some(previous) = &mut self.previous {
-            **previous = Place {
+            **previous = SchedulePosition {
                 number: self.number,
                 position: self.position,
                 gaps: self.gaps.clone(),
@@ -364,13 +373,13 @@ mod tests {
         Arrivals::Gamma { shape: 1000.0 },
     ];
 
-    fn of_machine(worker: u32, workers: u32) -> Part {
-        Part::of_machine(Lanes::in_turn(worker..worker + 1, workers))
+    fn of_machine(worker: u32, workers: u32) -> RequestNumbers {
+        RequestNumbers::of_machine(Lanes::in_turn(worker..worker + 1, workers))
     }
 
-    /// The part of a worker of a fleet whose workers all carry the same load.
-    fn of_fleet(pacing: &Pacing, worker: u32, workers: u32) -> Part {
-        Part::of_fleet(pacing, Lanes::in_turn(worker..worker + 1, workers))
+    /// The requests of a worker of a fleet whose workers all carry the same load.
+    fn of_fleet(pacing: &Pacing, worker: u32, workers: u32) -> RequestNumbers {
+        RequestNumbers::of_fleet(pacing, Lanes::in_turn(worker..worker + 1, workers))
     }
 
     fn constant(rate_per_sec: f64, arrivals: Arrivals, seed: u64) -> Pacing {
@@ -438,8 +447,8 @@ mod tests {
         dues_of(pacing, of_machine(worker, workers), end_ns)
     }
 
-    fn dues_of(pacing: &Pacing, part: Part, end_ns: u64) -> Vec<u64> {
-        let mut pacer = Pacer::new(pacing, part, window(0, 0)).expect("open");
+    fn dues_of(pacing: &Pacing, numbers: RequestNumbers, end_ns: u64) -> Vec<u64> {
+        let mut pacer = Pacer::new(pacing, numbers, window(0, 0)).expect("open");
         let mut found = Vec::new();
         while pacer.next_due_ns() < end_ns {
             found.push(pacer.next_due_ns());
@@ -485,12 +494,12 @@ mod tests {
             let mut found = Vec::new();
             for worker in 0..workers {
                 let due_ns = Arc::clone(&due_ns);
-                let part = if is_fleet {
+                let numbers = if is_fleet {
                     of_fleet(&log, worker, workers)
                 } else {
                     of_machine(worker, workers)
                 };
-                let mut pacer = Pacer::recorded(due_ns, part, window);
+                let mut pacer = Pacer::recorded(due_ns, numbers, window);
                 while pacer.next_due_ns() != u64::MAX {
                     found.push((pacer.next_number(), pacer.next_due_ns()));
                     pacer.take(1);
@@ -566,7 +575,7 @@ mod tests {
             assert_eq!(all, alone, "{workers} workers");
             let mut of_fleet: Vec<u64> = (0..workers)
                 .map(|worker| of_fleet(&pacing, worker, workers))
-                .flat_map(|part| dues_of(&pacing, part, second))
+                .flat_map(|numbers| dues_of(&pacing, numbers, second))
                 .collect();
             of_fleet.sort_unstable();
             assert_eq!(of_fleet, alone, "{workers} workers of a fleet");
@@ -585,10 +594,10 @@ mod tests {
                     requests: Some(17),
                     ..window(0, measure_ns)
                 };
-                let sent = |parts: Vec<Part>| {
+                let sent = |of_workers: Vec<RequestNumbers>| {
                     let mut all = Vec::new();
-                    for part in parts {
-                        let mut pacer = Pacer::new(&pacing, part, limited).expect("open");
+                    for numbers in of_workers {
+                        let mut pacer = Pacer::new(&pacing, numbers, limited).expect("open");
                         while pacer.next_due_ns() != u64::MAX {
                             assert_ne!(pacer.remaining(), 0);
                             all.push(pacer.next_due_ns());
@@ -628,8 +637,8 @@ mod tests {
                 ..window(7, 7)
             };
             let pacing = constant(1000.0, arrivals, 3);
-            for part in [of_machine(1, 3), of_fleet(&pacing, 1, 3)] {
-                let mut pacer = Pacer::new(&pacing, part, limited).expect("open");
+            for numbers in [of_machine(1, 3), of_fleet(&pacing, 1, 3)] {
+                let mut pacer = Pacer::new(&pacing, numbers, limited).expect("open");
                 while pacer.next_due_ns() != u64::MAX {
                     let following_ns = pacer.following_due_ns();
                     pacer.take(1);
@@ -666,9 +675,9 @@ mod tests {
 
     /// When requests of these workers of the fleet are due, seconds.
     fn dues_of_fleet_s(pacing: &Pacing, workers: &[u32], end_ns: u64) -> Vec<f64> {
-        let parts = workers.iter();
-        let parts = parts.map(|worker| of_fleet(pacing, *worker, WORKERS));
-        let dues_ns = parts.flat_map(|part| dues_of(pacing, part, end_ns));
+        let of_workers = workers.iter();
+        let of_workers = of_workers.map(|worker| of_fleet(pacing, *worker, WORKERS));
+        let dues_ns = of_workers.flat_map(|numbers| dues_of(pacing, numbers, end_ns));
         let dues_s: Vec<f64> = dues_ns.map(|due_ns| due_ns as f64 / 1e9).collect();
         stats::sorted(&dues_s)
     }
@@ -765,10 +774,11 @@ mod tests {
             let pacing = constant(1_000.0, Arrivals::Poisson, seed);
             // Two threads with one lane each, and two with three.
             for (agent, workers) in [[0..1, 1..2], [2..5, 5..8]].into_iter().enumerate() {
-                let parts = workers.map(|lanes| Part::of_fleet(&pacing, Lanes::spread(lanes, 8)));
-                let dues_ns = parts
+                let of_workers =
+                    workers.map(|lanes| RequestNumbers::of_fleet(&pacing, Lanes::spread(lanes, 8)));
+                let dues_ns = of_workers
                     .iter()
-                    .flat_map(|part| dues_of(&pacing, *part, 400_000_000_000));
+                    .flat_map(|numbers| dues_of(&pacing, *numbers, 400_000_000_000));
                 let dues_s: Vec<f64> = dues_ns.map(|due_ns| due_ns as f64 / 1e9).collect();
                 let dues_s = stats::sorted(&dues_s);
                 let per_sec = dues_s.len() as f64 / 400.0;
@@ -828,10 +838,10 @@ mod tests {
     fn the_unsent_requests_of_a_fleet_are_counted_once_and_those_in_groups_by_their_mean() {
         let pacing = constant(1e6, Arrivals::Poisson, 2);
         let unsent = |end_ns| {
-            let parts = (0..WORKERS).map(|worker| of_fleet(&pacing, worker, WORKERS));
+            let of_workers = (0..WORKERS).map(|worker| of_fleet(&pacing, worker, WORKERS));
             let mut total = 0;
-            for part in parts {
-                let mut pacer = Pacer::new(&pacing, part, window(0, 0)).expect("open");
+            for numbers in of_workers {
+                let mut pacer = Pacer::new(&pacing, numbers, window(0, 0)).expect("open");
                 pacer.report_unsent(end_ns, |_, count| total += count);
             }
             total
@@ -854,11 +864,11 @@ mod tests {
                 requests,
                 ..window(0, half_ns)
             };
-            let parts = [0..1, 1..2, 2..5, 5..8].map(|lanes| Lanes::spread(lanes, 8));
+            let of_workers = [0..1, 1..2, 2..5, 5..8].map(|lanes| Lanes::spread(lanes, 8));
             let (mut total, mut of_parts) = (0, Vec::new());
-            for lanes in parts {
-                let part = Part::of_fleet(&pacing, lanes);
-                let mut pacer = Pacer::new(&pacing, part, window).expect("open");
+            for lanes in of_workers {
+                let numbers = RequestNumbers::of_fleet(&pacing, lanes);
+                let mut pacer = Pacer::new(&pacing, numbers, window).expect("open");
                 let mut count_in_window = 0;
                 pacer.report_unsent(2 * half_ns, |due_ns, count| {
                     count_in_window += if due_ns >= half_ns { count } else { 0 };
@@ -877,8 +887,8 @@ mod tests {
         let pacing = constant(1e7, Arrivals::Even, 1);
         let (mut total, mut calls) = (0, 0);
         for worker in 0..250 {
-            let part = of_machine(worker, 250);
-            let mut pacer = Pacer::new(&pacing, part, window(0, 0)).expect("open");
+            let numbers = of_machine(worker, 250);
+            let mut pacer = Pacer::new(&pacing, numbers, window(0, 0)).expect("open");
             pacer.report_unsent(2_000_000_000, |_, count| {
                 total += count;
                 calls += 1;

@@ -18,13 +18,15 @@
 
 use plan::{Lanes, Pacing};
 
-/// A worker's part of the schedule.
+/// Which requests of the schedule one worker has. Requests are numbered from 0; each number is that
+/// of one worker, and every worker can compute whose it is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct RequestNumbers {
     lanes: Lanes,
     dealing: Dealing,
 }
 
+/// How requests get their lanes.
 #[derive(Debug, Clone, Copy)]
 enum Dealing {
     /// By the number of the request.
@@ -36,8 +38,8 @@ enum Dealing {
 /// The golden ratio as a fraction of 2^64: the step of SplitMix64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Part {
-    /// The part of the worker with these lanes, if all workers are on one machine.
+impl RequestNumbers {
+    /// The requests of the worker with these lanes, if all workers are on one machine.
     pub(crate) fn of_machine(lanes: Lanes) -> Self {
         Self {
             lanes,
@@ -45,7 +47,7 @@ impl Part {
         }
     }
 
-    /// The part of the worker with these lanes of those of all machines.
+    /// The requests of the worker with these lanes of those of all machines.
     pub(crate) fn of_fleet(pacing: &Pacing, lanes: Lanes) -> Self {
         let dealing = match pacing {
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
@@ -62,17 +64,17 @@ impl Part {
         Self { lanes, dealing }
     }
 
-    /// Mean number of requests of the whole schedule for each of this part.
+    /// Mean number of requests of the whole schedule for each of this worker.
     pub(crate) fn spacing(&self) -> f64 {
         self.lanes.total() as f64 / self.lanes.width() as f64
     }
 
-    /// The first request of this part.
+    /// The first request of this worker.
     pub(crate) fn first(&self) -> u64 {
         self.next_from(0)
     }
 
-    /// The request of this part that follows the request `number`, which is one of this part.
+    /// The request of this worker that follows the request `number`, which is one of this worker.
     #[inline]
     pub(crate) fn after(&self, number: u64) -> u64 {
         match self.dealing {
@@ -81,7 +83,7 @@ impl Part {
         }
     }
 
-    /// How many requests of this part are in `number..end`, where `number` is one of them. It is
+    /// How many requests of this worker are in `number..end`, where `number` is one of them. It is
     /// exact if workers take turns, and otherwise the upper limit: counting would take time in the
     /// middle of the run.
     pub(crate) fn count_max(&self, number: u64, end: u64) -> u64 {
@@ -148,24 +150,25 @@ mod tests {
         }
     }
 
-    /// The parts of workers with these numbers of lanes.
-    fn weighted(pacing: &Pacing, widths: &[u32]) -> Vec<Part> {
+    /// The requests of workers with these numbers of lanes.
+    fn weighted(pacing: &Pacing, widths: &[u32]) -> Vec<RequestNumbers> {
         let (total, mut end) = (widths.iter().sum(), 0);
-        let parts = widths.iter().map(|width| {
+        let of_workers = widths.iter().map(|width| {
             end += width;
-            Part::of_fleet(pacing, Lanes::spread(end - width..end, total))
+            RequestNumbers::of_fleet(pacing, Lanes::spread(end - width..end, total))
         });
-        parts.collect()
+        of_workers.collect()
     }
 
-    /// The part of a worker of a fleet whose workers all carry the same load.
-    fn of_fleet(pacing: &Pacing, worker: u32, workers: u32) -> Part {
-        Part::of_fleet(pacing, Lanes::in_turn(worker..worker + 1, workers))
+    /// The requests of a worker of a fleet whose workers all carry the same load.
+    fn of_fleet(pacing: &Pacing, worker: u32, workers: u32) -> RequestNumbers {
+        RequestNumbers::of_fleet(pacing, Lanes::in_turn(worker..worker + 1, workers))
     }
 
-    /// The requests of a part below `end`.
-    fn numbers(part: Part, end: u64) -> Vec<u64> {
-        let all = std::iter::successors(Some(part.first()), |number| Some(part.after(*number)));
+    /// The numbers below `end`.
+    fn numbers_below(numbers: RequestNumbers, end: u64) -> Vec<u64> {
+        let all =
+            std::iter::successors(Some(numbers.first()), |number| Some(numbers.after(*number)));
         all.take_while(|number| *number < end).collect()
     }
 
@@ -177,8 +180,9 @@ mod tests {
             end in 0_u64..2_000,
         ) {
             for pacing in [poisson(seed), Pacing::Recorded { speed: 1.0 }] {
-                let parts = (0..workers).map(|worker| of_fleet(&pacing, worker, workers));
-                let mut dealt: Vec<u64> = parts.flat_map(|part| numbers(part, end)).collect();
+                let of_workers = (0..workers).map(|worker| of_fleet(&pacing, worker, workers));
+                let dealt = of_workers.flat_map(|numbers| numbers_below(numbers, end));
+                let mut dealt: Vec<u64> = dealt.collect();
                 dealt.sort_unstable();
                 prop_assert_eq!(dealt, (0..end).collect::<Vec<_>>());
             }
@@ -191,8 +195,9 @@ mod tests {
             end in 0_u64..2_000,
         ) {
             for pacing in [even(), poisson(seed)] {
-                let parts = weighted(&pacing, &widths).into_iter();
-                let mut dealt: Vec<u64> = parts.flat_map(|part| numbers(part, end)).collect();
+                let of_workers = weighted(&pacing, &widths).into_iter();
+                let dealt = of_workers.flat_map(|numbers| numbers_below(numbers, end));
+                let mut dealt: Vec<u64> = dealt.collect();
                 dealt.sort_unstable();
                 prop_assert_eq!(dealt, (0..end).collect::<Vec<_>>());
             }
@@ -203,13 +208,14 @@ mod tests {
             widths in prop::collection::vec(1_u32..30, 1..20),
             end in 1_u64..500,
         ) {
-            for part in weighted(&even(), &widths) {
-                let left = numbers(part, end);
+            for numbers in weighted(&even(), &widths) {
+                let left = numbers_below(numbers, end);
                 for (index, number) in left.iter().enumerate() {
-                    prop_assert_eq!(part.count_max(*number, end), (left.len() - index) as u64);
+                    prop_assert_eq!(numbers.count_max(*number, end), (left.len() - index) as u64);
                 }
-                let after = left.last().map_or_else(|| part.first(), |last| part.after(*last));
-                prop_assert_eq!(part.count_max(after, end), 0);
+                let last = left.last();
+                let after = last.map_or_else(|| numbers.first(), |last| numbers.after(*last));
+                prop_assert_eq!(numbers.count_max(after, end), 0);
             }
         }
 
@@ -219,36 +225,37 @@ mod tests {
             workers in 1_u32..40,
             end in 1_u64..500,
         ) {
-            for part in [
-                Part::of_machine(Lanes::in_turn(0..1, workers)),
+            for numbers in [
+                RequestNumbers::of_machine(Lanes::in_turn(0..1, workers)),
                 of_fleet(&poisson(seed), 0, workers),
             ] {
-                let left = numbers(part, end);
+                let left = numbers_below(numbers, end);
                 for (index, number) in left.iter().enumerate() {
-                    prop_assert!(part.count_max(*number, end) >= (left.len() - index) as u64);
+                    prop_assert!(numbers.count_max(*number, end) >= (left.len() - index) as u64);
                 }
-                let after = left.last().map_or_else(|| part.first(), |last| part.after(*last));
-                prop_assert_eq!(part.count_max(after, end), 0);
+                let last = left.last();
+                let after = last.map_or_else(|| numbers.first(), |last| numbers.after(*last));
+                prop_assert_eq!(numbers.count_max(after, end), 0);
             }
         }
     }
 
     #[test]
     fn even_arrivals_are_dealt_out_in_turn_on_one_machine_and_in_a_fleet() {
-        for part in [
+        for numbers in [
             of_fleet(&even(), 2, 5),
-            Part::of_machine(Lanes::in_turn(2..3, 5)),
+            RequestNumbers::of_machine(Lanes::in_turn(2..3, 5)),
         ] {
-            assert_eq!(numbers(part, 20), [2, 7, 12, 17]);
+            assert_eq!(numbers_below(numbers, 20), [2, 7, 12, 17]);
         }
     }
 
-    /// Chi-squared of the numbers of requests that these parts have.
-    fn chi_squared(parts: &[Part]) -> f64 {
+    /// Chi-squared of the numbers of requests that these workers have.
+    fn chi_squared(of_workers: &[RequestNumbers]) -> f64 {
         let end = 64_000;
-        let squares = parts.iter().map(|part| {
-            let expected = end as f64 / part.spacing();
-            let dealt = numbers(*part, end).len() as f64;
+        let squares = of_workers.iter().map(|numbers| {
+            let expected = end as f64 / numbers.spacing();
+            let dealt = numbers_below(*numbers, end).len() as f64;
             (dealt - expected).powi(2) / expected
         });
         squares.sum()
@@ -264,10 +271,11 @@ mod tests {
     fn every_worker_gets_as_many_requests_as_the_others_except_for_chance() {
         for seed in 0..20 {
             for workers in [2, 3, 7, 64] {
-                let parts = (0..workers).map(|worker| of_fleet(&poisson(seed), worker, workers));
-                let parts: Vec<Part> = parts.collect();
-                let square = chi_squared(&parts);
-                let highest = highest_chi_squared(parts.len());
+                let of_workers =
+                    (0..workers).map(|worker| of_fleet(&poisson(seed), worker, workers));
+                let of_workers: Vec<RequestNumbers> = of_workers.collect();
+                let square = chi_squared(&of_workers);
+                let highest = highest_chi_squared(of_workers.len());
                 assert!(square < highest, "seed {seed}, {workers} workers: {square}");
             }
         }
@@ -277,9 +285,9 @@ mod tests {
     fn every_worker_gets_requests_in_proportion_to_its_lanes_except_for_chance() {
         for seed in 0..20 {
             for widths in [&[1, 3][..], &[3, 3, 1, 8], &[1, 100, 40, 40, 40]] {
-                let parts = weighted(&poisson(seed), widths);
-                let square = chi_squared(&parts);
-                let highest = highest_chi_squared(parts.len());
+                let of_workers = weighted(&poisson(seed), widths);
+                let square = chi_squared(&of_workers);
+                let highest = highest_chi_squared(of_workers.len());
                 assert!(square < highest, "seed {seed}, lanes {widths:?}: {square}");
             }
         }

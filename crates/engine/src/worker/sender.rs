@@ -96,13 +96,13 @@ impl<S: Session> RequestSender<S> {
             measure_ns: times.measure_ns,
             requests: settings.requests,
         };
-        let part = settings.part();
+        let numbers = settings.request_numbers();
         let pacer = match self.writer.recorded() {
             Some(recorded) => {
                 let due_ns = Arc::clone(recorded.due_ns());
-                Some(Pacer::recorded(due_ns, part, window))
+                Some(Pacer::recorded(due_ns, numbers, window))
             }
-            None => Pacer::new(&settings.plan.pacing, part, window),
+            None => Pacer::new(&settings.plan.pacing, numbers, window),
         };
         let pacer = if settings.plan.warmup_auto {
             pacer.map(|pacer| pacer.with_movable_window(&settings.plan.pacing))

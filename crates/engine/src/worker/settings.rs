@@ -2,7 +2,7 @@
 
 use crate::AddressBook;
 use crate::cookies::CookieSite;
-use crate::pacing::Part;
+use crate::pacing::RequestNumbers;
 use eventloop::SocketOptions;
 use plan::{Lanes, RunPlan, WeightedLanes};
 use protocol::StreamSpec;
@@ -100,10 +100,10 @@ impl WorkerSettings {
     }
 
     /// The requests of the schedule that this worker has.
-    pub(crate) fn part(&self) -> Part {
+    pub(crate) fn request_numbers(&self) -> RequestNumbers {
         match self.workers_elsewhere {
-            0 => Part::of_machine(self.lanes()),
-            _ => Part::of_fleet(&self.plan.pacing, self.lanes()),
+            0 => RequestNumbers::of_machine(self.lanes()),
+            _ => RequestNumbers::of_fleet(&self.plan.pacing, self.lanes()),
         }
     }
 
@@ -156,6 +156,6 @@ impl WorkerSettings {
                 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE)
             }
         };
-        Some(self.part().spacing() * gap_of_all_ns)
+        Some(self.request_numbers().spacing() * gap_of_all_ns)
     }
 }
