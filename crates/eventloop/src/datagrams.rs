@@ -36,9 +36,9 @@ pub(crate) struct Progress {
     is_repeated: bool,
 }
 
-/// What one call sends.
+/// The part of a payload that one system call sends: a datagram, or several of the same length.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct PayloadPart {
     pub(crate) range: Range<usize>,
     /// The length of each datagram, if there are several.
     pub(crate) segment: Option<u16>,
@@ -57,7 +57,12 @@ pub(crate) enum Outcome {
 
 impl Progress {
     /// The next part of a buffer of `length` bytes. `None` if all of it is done.
-    pub(crate) fn part(&mut self, length: usize, segment: u16, offload: bool) -> Option<Part> {
+    pub(crate) fn part(
+        &mut self,
+        length: usize,
+        segment: u16,
+        offload: bool,
+    ) -> Option<PayloadPart> {
         if self.done >= length {
             return None;
         }
@@ -74,7 +79,7 @@ impl Progress {
         };
         self.end = self.done + together;
         self.is_segmented = together > segment_bytes;
-        Some(Part {
+        Some(PayloadPart {
             range: self.done..self.end,
             segment: self.is_segmented.then_some(segment),
         })
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
 
     /// The parts of a buffer, each sent without an error.
-    fn parts(length: usize, segment: u16, offload: bool) -> Vec<Part> {
+    fn parts(length: usize, segment: u16, offload: bool) -> Vec<PayloadPart> {
         let mut offload = offload;
         let mut progress = Progress::default();
         let mut parts = Vec::new();
@@ -155,8 +160,8 @@ mod tests {
         parts
     }
 
-    fn part(range: Range<usize>, segment: Option<u16>) -> Part {
-        Part { range, segment }
+    fn part(range: Range<usize>, segment: Option<u16>) -> PayloadPart {
+        PayloadPart { range, segment }
     }
 
     #[test]

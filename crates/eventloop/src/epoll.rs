@@ -81,7 +81,7 @@ struct Socket {
     fd: Option<OwnedFd>,
     generation: u32,
     key: u32,
-    state: State,
+    state: SocketState,
     /// Bytes that the kernel has not accepted yet, in order. `sent` counts into the front payload.
     queue: VecDeque<Payload>,
     sent: usize,
@@ -117,8 +117,9 @@ struct Connecting {
     connected_ns: Option<u64>,
 }
 
+/// Where a socket is in its life, and how its readiness is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SocketState {
     Connecting,
     Open,
     /// A datagram socket.
@@ -183,13 +184,13 @@ impl Epoll {
         })
     }
 
-    fn insert(&mut self, key: u32, fd: Option<OwnedFd>, state: State) -> Token {
+    fn insert(&mut self, key: u32, fd: Option<OwnedFd>, state: SocketState) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
             self.sockets.push(Socket {
                 fd: None,
                 generation: 0,
                 key: 0,
-                state: State::Open,
+                state: SocketState::Open,
                 queue: VecDeque::new(),
                 sent: 0,
                 datagrams: None,
@@ -543,7 +544,7 @@ impl Epoll {
         };
         let key = socket.key;
         let ended = flags & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) != 0;
-        if socket.state == State::Connecting {
+        if socket.state == SocketState::Connecting {
             let failed = flags & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
             let error = match socket.fd.as_ref() {
                 Some(fd) if failed => socket::take_error(fd.as_raw_fd()),
@@ -558,7 +559,7 @@ impl Epoll {
             if flags & (libc::EPOLLOUT | libc::EPOLLIN) == 0 {
                 return;
             }
-            socket.state = State::Open;
+            socket.state = SocketState::Open;
             self.push_ready(key, token, SocketEvent::Connected);
         }
         if flags & libc::EPOLLOUT != 0 {
@@ -590,7 +591,7 @@ impl Epoll {
             Ok(accepted) => {
                 self.work.push_back(work);
                 let raw = accepted.as_raw_fd();
-                let token = self.insert(key, Some(accepted), State::Open);
+                let token = self.insert(key, Some(accepted), SocketState::Open);
                 if self.register(raw, token).is_err() {
                     drop(self.remove(token));
                     return None;
@@ -649,7 +650,7 @@ impl Epoll {
 
     fn read(&mut self, work: ReadySocket) -> Option<Completion> {
         let socket = &mut self.sockets[work.token.index as usize];
-        if socket.state != State::Open {
+        if socket.state != SocketState::Open {
             return None;
         }
         let key = socket.key;
@@ -663,7 +664,7 @@ impl Epoll {
         let socket = &mut self.sockets[work.token.index as usize];
         let event = match received {
             Ok(0) => {
-                socket.state = State::ReceivedAll;
+                socket.state = SocketState::ReceivedAll;
                 SocketEvent::EndOfStream
             }
             Ok(got) => {
@@ -687,7 +688,7 @@ impl Epoll {
                 return None;
             }
             Err(error) => {
-                socket.state = State::ReceivedAll;
+                socket.state = SocketState::ReceivedAll;
                 SocketEvent::ReceiveFailed(error)
             }
         };
@@ -769,7 +770,7 @@ impl EventLoop for Epoll {
     }
 
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
-        let token = self.insert(key, None, State::Connecting);
+        let token = self.insert(key, None, SocketState::Connecting);
         match self.start_connect(token, address, options) {
             Ok(Connecting {
                 fd,
@@ -781,7 +782,7 @@ impl EventLoop for Epoll {
                 socket.is_tcp = matches!(address, Address::Tcp(_));
                 socket.fd = Some(fd);
                 if let Some(at_ns) = connected_ns {
-                    socket.state = State::Open;
+                    socket.state = SocketState::Open;
                     self.ready.push_back(Completion {
                         key,
                         token,
@@ -804,7 +805,7 @@ impl EventLoop for Epoll {
         address: SocketAddr,
         options: &SocketOptions,
     ) -> Token {
-        let token = self.insert(key, None, State::Datagrams);
+        let token = self.insert(key, None, SocketState::Datagrams);
         match self.open_datagrams(token, address, options) {
             Ok((fd, timestamped)) => {
                 let socket = &mut self.sockets[token.index as usize];
@@ -825,7 +826,7 @@ impl EventLoop for Epoll {
     fn adopt(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
         let raw = socket.as_raw_fd();
         socket::set_nonblocking(raw)?;
-        let token = self.insert(key, Some(socket), State::Open);
+        let token = self.insert(key, Some(socket), SocketState::Open);
         self.register(raw, token)
             .map_err(io::Error::from_raw_os_error)?;
         Ok(token)
@@ -836,10 +837,10 @@ impl EventLoop for Epoll {
             return;
         };
         debug_assert_eq!(
-            socket.state == State::Datagrams,
+            socket.state == SocketState::Datagrams,
             matches!(payload, Payload::Datagrams { .. })
         );
-        if !socket.queue.is_empty() || socket.state == State::Connecting {
+        if !socket.queue.is_empty() || socket.state == SocketState::Connecting {
             socket.queue.push_back(payload);
         } else {
             self.send_at_once(token, payload);
@@ -857,11 +858,11 @@ impl EventLoop for Epoll {
         let Some(socket) = self.live(token) else {
             return;
         };
-        if socket.state == State::Datagrams {
+        if socket.state == SocketState::Datagrams {
             return;
         }
         socket.shutdown_after_queue = true;
-        if socket.state != State::Connecting {
+        if socket.state != SocketState::Connecting {
             self.flush(token);
         }
     }
@@ -906,8 +907,8 @@ impl EventLoop for Epoll {
                 continue;
             };
             let completion = match socket.state {
-                State::Listening => self.accept(work),
-                State::Datagrams => self.read_datagrams(work),
+                SocketState::Listening => self.accept(work),
+                SocketState::Datagrams => self.read_datagrams(work),
                 _ => self.read(work),
             };
             if completion.is_some() {
@@ -979,7 +980,7 @@ impl Acceptor for Epoll {
     fn listen(&mut self, key: u32, listener: OwnedFd) -> io::Result<()> {
         let raw = listener.as_raw_fd();
         socket::set_nonblocking(raw)?;
-        let token = self.insert(key, Some(listener), State::Listening);
+        let token = self.insert(key, Some(listener), SocketState::Listening);
         self.register(raw, token)
             .map_err(io::Error::from_raw_os_error)?;
         self.work.push_back(ReadySocket {
@@ -992,7 +993,7 @@ impl Acceptor for Epoll {
     fn listen_datagrams(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
         socket::prepare_listening(&socket)?;
         let raw = socket.as_raw_fd();
-        let token = self.insert(key, Some(socket), State::Datagrams);
+        let token = self.insert(key, Some(socket), SocketState::Datagrams);
         self.sockets[token.index as usize].datagrams = Some(Box::default());
         self.datagrams.get_or_insert_with(DatagramBuffer::boxed);
         self.register(raw, token)

@@ -54,7 +54,7 @@ use io_uring::{IoUring, cqueue, opcode};
 use operation::{Op, op_of, token_of, user_data};
 use receiving::Armed;
 use setup::{build_ring, explain};
-use socket_table::{Socket, State};
+use socket_table::{Socket, SocketState};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -237,7 +237,7 @@ impl EventLoop for Uring {
 
     fn adopt(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
         let token = self
-            .insert(key, State::Open, Some(&socket))
+            .insert(key, SocketState::Open, Some(&socket))
             .map_err(io::Error::from_raw_os_error)?;
         self.arm_receive(token);
         Ok(token)
@@ -252,7 +252,7 @@ impl EventLoop for Uring {
             Ok(opened) => opened,
             Err(error) => return self.fail_connect(key, error),
         };
-        let token = match self.insert(key, State::Connecting, Some(&fd)) {
+        let token = match self.insert(key, SocketState::Connecting, Some(&fd)) {
             Ok(token) => token,
             Err(error) => return self.fail_connect(key, error),
         };
@@ -298,15 +298,16 @@ impl EventLoop for Uring {
             socket.receive_op == Op::ReceiveDatagrams,
             matches!(payload, Payload::Datagrams { .. })
         );
-        let clear =
-            socket.state == State::Open && socket.sending.is_none() && socket.queue.is_empty();
+        let clear = socket.state == SocketState::Open
+            && socket.sending.is_none()
+            && socket.queue.is_empty();
         if clear && !self.must_hold(&self.sockets[token.index as usize]) {
             self.start_send(token, payload);
             return;
         }
         let socket = &mut self.sockets[token.index as usize];
         socket.queue.push_back(payload);
-        if socket.state == State::Open {
+        if socket.state == SocketState::Open {
             self.send_next(token);
         }
     }
@@ -332,7 +333,7 @@ impl EventLoop for Uring {
             return;
         }
         socket.shutdown_after_queue = true;
-        if socket.state == State::Open {
+        if socket.state == SocketState::Open {
             self.send_next(token);
         }
     }

@@ -3,7 +3,7 @@
 use super::Uring;
 use super::operation::{Op, op_of, token_of, user_data};
 use super::receiving::Armed;
-use super::socket_table::State;
+use super::socket_table::SocketState;
 use crate::{CloseMode, Token, monotonic_ns};
 use io_uring::squeue::Flags;
 use io_uring::types::{CancelBuilder, Fixed, Timespec};
@@ -17,7 +17,7 @@ impl Uring {
     /// behind a send whose result is not known is sent by [`Self::send_last`], which then closes.
     pub(super) fn start_close(&mut self, token: Token, mode: CloseMode) {
         let socket = &mut self.sockets[token.index as usize];
-        socket.state = State::Closing;
+        socket.state = SocketState::Closing;
         // The table has the last reference again, so that the ring closes the connection.
         socket.descriptor = None;
         let is_sending = socket.sending.is_some();
@@ -54,7 +54,7 @@ impl Uring {
         }
         let sending = socket.sending.is_some();
         let first = match socket.state {
-            State::Listening => Op::Accept,
+            SocketState::Listening => Op::Accept,
             _ if socket.address.is_some() => Op::Connect,
             _ => match socket.armed {
                 Armed::Once => Op::ReceiveOnce,
@@ -95,7 +95,7 @@ impl Uring {
                     self.in_flight -= 1;
                 }
                 let index = token_of(entry.user_data()).index;
-                let is_closing = self.sockets[index as usize].state == State::Closing;
+                let is_closing = self.sockets[index as usize].state == SocketState::Closing;
                 match op {
                     Some(Op::Send) if is_closing => drop(self.on_send(index, entry.result())),
                     Some(Op::SendDatagrams) if is_closing => {

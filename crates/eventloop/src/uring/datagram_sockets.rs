@@ -5,7 +5,7 @@ use super::buffers::{DATAGRAM_HEAD_BYTES, LentBuffer};
 use super::operation::Op;
 use super::receiving::Armed;
 use super::sending::Sending;
-use super::socket_table::State;
+use super::socket_table::SocketState;
 use crate::datagrams::{self, Outcome, Progress};
 use crate::socket::{self, DatagramMessage, KernelAddress};
 use crate::timestamps::Timestamps;
@@ -37,7 +37,7 @@ impl Uring {
         if timestamped {
             self.timestamps.get_or_insert_with(Timestamps::start);
         }
-        let token = self.insert(key, State::Open, Some(&fd))?;
+        let token = self.insert(key, SocketState::Open, Some(&fd))?;
         self.sockets[token.index as usize].receive_op = Op::ReceiveDatagrams;
         Ok(token)
     }
@@ -57,7 +57,7 @@ impl Uring {
             self.in_flight -= 1;
             socket.armed = Armed::No;
         }
-        let is_open = socket.state == State::Open;
+        let is_open = socket.state == SocketState::Open;
         let full = Token {
             index: token.index,
             generation: socket.generation,
@@ -128,7 +128,7 @@ impl Uring {
             };
         };
         let wait = match socket.state {
-            State::Closing => libc::MSG_DONTWAIT,
+            SocketState::Closing => libc::MSG_DONTWAIT,
             _ => 0,
         };
         let flags = wait | libc::MSG_NOSIGNAL;
@@ -146,7 +146,7 @@ impl Uring {
             index,
             generation: socket.generation,
         };
-        let (is_open, key) = (socket.state == State::Open, socket.key);
+        let (is_open, key) = (socket.state == SocketState::Open, socket.key);
         let sending = socket.datagrams.as_mut()?;
         if !is_open && (!sending.closes_afterwards || is_full(result)) {
             socket.sending = None;
@@ -220,7 +220,7 @@ mod tests {
         let (fd, _) = socket::open_datagrams(address, &options).expect("a socket");
         socket::refuse_segments(fd.as_raw_fd());
         io.start_receiving_datagrams().expect("buffers");
-        let token = io.insert(1, State::Open, Some(&fd)).expect("a place");
+        let token = io.insert(1, SocketState::Open, Some(&fd)).expect("a place");
         io.sockets[token.index as usize].receive_op = Op::ReceiveDatagrams;
         io.arm_receive(token);
         io.send(

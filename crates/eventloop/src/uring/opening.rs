@@ -4,7 +4,7 @@ use super::Uring;
 use super::buffers::MESSAGE_HEAD_BYTES;
 use super::datagram_sockets::SendingDatagrams;
 use super::operation::{Op, user_data};
-use super::socket_table::State;
+use super::socket_table::SocketState;
 use crate::socket;
 use crate::{
     Acceptor, CloseMode, Completion, EventLoop, Payload, SocketEvent, Token, monotonic_ns,
@@ -38,7 +38,7 @@ impl Uring {
     /// A token of a socket that could not be opened, because the failure is a completion like any
     /// other.
     pub(super) fn fail_connect(&mut self, key: u32, error: i32) -> Token {
-        let index = match self.insert(key, State::Connecting, None) {
+        let index = match self.insert(key, SocketState::Connecting, None) {
             Ok(token) => token.index,
             Err(_) => 0,
         };
@@ -54,7 +54,7 @@ impl Uring {
     pub(super) fn on_connect(&mut self, index: u32, result: i32) -> Option<SocketEvent> {
         let socket = &mut self.sockets[index as usize];
         socket.address = None;
-        if socket.state != State::Connecting {
+        if socket.state != SocketState::Connecting {
             return None;
         }
         let token = Token {
@@ -68,7 +68,7 @@ impl Uring {
             self.push_ready(key, token, SocketEvent::ConnectFailed(-result));
             return None;
         }
-        socket.state = State::Open;
+        socket.state = SocketState::Open;
         self.arm_receive(token);
         self.send_next(token);
         Some(SocketEvent::Connected)
@@ -77,7 +77,7 @@ impl Uring {
     pub(super) fn on_accept(&mut self, index: u32, result: i32, more: bool) -> Option<Completion> {
         let listener = &self.sockets[index as usize];
         let key = listener.key;
-        let open = listener.state == State::Listening;
+        let open = listener.state == SocketState::Listening;
         if !more && open {
             let generation = listener.generation;
             self.arm_accept(Token { index, generation });
@@ -91,7 +91,7 @@ impl Uring {
             return self.finish(index, None);
         }
         socket::set_nodelay(fd.as_raw_fd());
-        let token = self.insert(key, State::Open, Some(&fd)).ok()?;
+        let token = self.insert(key, SocketState::Open, Some(&fd)).ok()?;
         self.arm_receive(token);
         Some(Completion {
             key,
@@ -116,7 +116,7 @@ impl Uring {
 impl Acceptor for Uring {
     fn listen(&mut self, key: u32, listener: OwnedFd) -> io::Result<()> {
         let token = self
-            .insert(key, State::Listening, None)
+            .insert(key, SocketState::Listening, None)
             .map_err(io::Error::from_raw_os_error)?;
         self.sockets[token.index as usize].listener = Some(listener);
         self.arm_accept(token);
@@ -127,7 +127,7 @@ impl Acceptor for Uring {
         socket::prepare_listening(&socket)?;
         let placed = self
             .start_receiving_datagrams()
-            .and_then(|()| self.insert(key, State::Open, Some(&socket)));
+            .and_then(|()| self.insert(key, SocketState::Open, Some(&socket)));
         let token = placed.map_err(io::Error::from_raw_os_error)?;
         self.sockets[token.index as usize].receive_op = Op::ReceiveDatagrams;
         self.arm_receive(token);

@@ -6,7 +6,7 @@ use super::buffers::{
     TIMESTAMPED_HEAD_BYTES, control_data,
 };
 use super::operation::Op;
-use super::socket_table::State;
+use super::socket_table::SocketState;
 use crate::socket;
 use crate::timestamps::CONTROL_BYTES;
 use crate::{BEGINNING_BYTES, Completion, Expected, SocketEvent, Token};
@@ -141,7 +141,7 @@ impl Uring {
             self.in_flight -= 1;
             socket.armed = Armed::No;
         }
-        if socket.state != State::Open {
+        if socket.state != SocketState::Open {
             if let Some(buffer) = buffer {
                 self.give_back(op, buffer);
             }

@@ -3,7 +3,7 @@
 
 use super::Uring;
 use super::operation::{Op, op_of, token_of, user_data};
-use super::socket_table::{Socket, State};
+use super::socket_table::{Socket, SocketState};
 use crate::{Payload, SocketEvent, Token};
 use io_uring::opcode;
 use io_uring::squeue::Flags;
@@ -85,7 +85,7 @@ impl Uring {
         let len = rest.len().min(1 << 30) as u32;
         let socket = &mut self.sockets[token.index as usize];
         let wait = match socket.state {
-            State::Closing => libc::MSG_DONTWAIT,
+            SocketState::Closing => libc::MSG_DONTWAIT,
             _ => libc::MSG_WAITALL,
         };
         let entry = opcode::Send::new(Fixed(token.index), rest.as_ptr(), len)
@@ -179,7 +179,7 @@ impl Uring {
             index,
             generation: socket.generation,
         };
-        if socket.state != State::Open {
+        if socket.state != SocketState::Open {
             if !socket.queue.is_empty() {
                 self.send_last(token, sending, result);
             }

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub(super) struct Socket {
     pub(super) generation: u32,
     pub(super) key: u32,
-    pub(super) state: State,
+    pub(super) state: SocketState,
     /// When the kernel connected the socket, if it did so at once.
     pub(super) connected_ns: Option<u64>,
     /// Operations of this socket that the kernel has not reported yet.
@@ -54,8 +54,9 @@ pub(super) struct Socket {
     pub(super) listener: Option<OwnedFd>,
 }
 
+/// Where a socket is in its life, or that its entry in the table is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SocketState {
     Free,
     Connecting,
     Open,
@@ -67,7 +68,7 @@ impl Uring {
     pub(super) fn insert(
         &mut self,
         key: u32,
-        state: State,
+        state: SocketState,
         fd: Option<&OwnedFd>,
     ) -> Result<Token, i32> {
         let index = match self.free.pop() {
@@ -125,7 +126,7 @@ impl Uring {
     pub(super) fn live(&mut self, token: Token) -> Option<&mut Socket> {
         self.sockets.get_mut(token.index as usize).filter(|socket| {
             socket.generation == token.generation
-                && !matches!(socket.state, State::Free | State::Closing)
+                && !matches!(socket.state, SocketState::Free | SocketState::Closing)
         })
     }
 
@@ -133,7 +134,7 @@ impl Uring {
     pub(super) fn live_by_truncated_generation(&self, token: Token) -> Option<Token> {
         let socket = self.sockets.get(token.index as usize)?;
         let same = socket.generation & GENERATION_MASK == token.generation;
-        let live = same && !matches!(socket.state, State::Free | State::Closing);
+        let live = same && !matches!(socket.state, SocketState::Free | SocketState::Closing);
         live.then_some(Token {
             index: token.index,
             generation: socket.generation,
@@ -147,7 +148,7 @@ impl Uring {
             index,
             generation: socket.generation,
         };
-        if socket.state == State::Closing && socket.in_flight == 0 {
+        if socket.state == SocketState::Closing && socket.in_flight == 0 {
             self.release(index);
             return None;
         }
@@ -166,7 +167,7 @@ impl Socket {
         Self {
             generation: 0,
             key: 0,
-            state: State::Free,
+            state: SocketState::Free,
             connected_ns: None,
             in_flight: 0,
             address: None,

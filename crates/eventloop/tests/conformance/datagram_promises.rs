@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::client::{Client, WAIT_LIMIT_NS};
 use crate::datagram_peer::{Answer, Batch, DatagramPeer};
-use crate::peer::Step;
+use crate::peer::PeerStep;
 use crate::promises::{assert_same, pattern};
 use eventloop::{CloseMode, EventLoop, LoopOptions, Payload, SocketEvent, SocketOptions, Token};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -438,8 +438,8 @@ pub(crate) fn only_datagram_sockets_with_timestamps_enabled_get_them<B: Backend>
 
 pub(crate) fn streams_and_datagrams_share_a_loop<B: Backend>() {
     const ROUNDS: usize = 20;
-    let mut script = vec![[Step::Read(4), Step::Write(pattern(10_000))]; ROUNDS].concat();
-    script.push(Step::ReadToEnd);
+    let mut script = vec![[PeerStep::Read(4), PeerStep::Write(pattern(10_000))]; ROUNDS].concat();
+    script.push(PeerStep::ReadToEnd);
     let options = LoopOptions::default();
     let Some((mut client, streams, datagrams)) =
         B::start_both(&options, vec![script], Answer::Echo)

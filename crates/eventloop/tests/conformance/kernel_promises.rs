@@ -3,7 +3,7 @@
 
 use crate::backend::Kernel;
 use crate::client::{Client, TIMESTAMP_ERROR_NS};
-use crate::peer::{End, Step, TestPeer};
+use crate::peer::{End, PeerStep, TestPeer};
 use crate::promises::{assert_same, pattern};
 use eventloop::{
     Acceptor, Address, CloseMode, EventLoop, LoopOptions, Payload, SocketEvent, SocketOptions,
@@ -43,11 +43,11 @@ fn assert_echo_works<L: EventLoop>(client: &mut Client<L>, peer: &TestPeer) {
     assert_eq!(report.end, End::Fin);
 }
 
-fn answering_script() -> Vec<Step> {
+fn answering_script() -> Vec<PeerStep> {
     vec![
-        Step::Read(100_000),
-        Step::Write(pattern(50_000)),
-        Step::ReadToEnd,
+        PeerStep::Read(100_000),
+        PeerStep::Write(pattern(50_000)),
+        PeerStep::ReadToEnd,
     ]
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn a_loop_that_is_dropped_delivers_what_was_closed_gracefully<K: Kern
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; 20]);
+    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![PeerStep::ReadToEnd]; 20]);
     let peer = peer.expect("a listener");
     let tokens: Vec<_> = (0..20)
         .map(|key| client.connected(key, &peer.address))
@@ -186,7 +186,7 @@ pub(crate) fn a_connection_on_loopback_is_reported_with_the_time_it_was_establis
     let Some(mut io) = K::open(&LoopOptions::default()) else {
         return;
     };
-    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; SOCKETS]);
+    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![PeerStep::ReadToEnd]; SOCKETS]);
     let peer = peer.expect("a listener");
     let calls: Vec<_> = (0..SOCKETS as u32)
         .map(|key| {
@@ -215,7 +215,7 @@ pub(crate) fn a_unix_socket_hands_out_bytes_that_it_cannot_discard<K: Kernel>() 
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let script = vec![Step::Write(pattern(300_000)), Step::ReadToEnd];
+    let script = vec![PeerStep::Write(pattern(300_000)), PeerStep::ReadToEnd];
     let peer = TestPeer::unix(vec![script]).expect("a unix listener");
     let token = client.connected(1, &peer.address);
     let unwanted = vec![10..200_000, 200_100..250_000];
@@ -231,9 +231,9 @@ pub(crate) fn discarded_bytes_have_timestamps_too<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let message = [Step::Read(1), Step::Write(pattern(LENGTH))];
+    let message = [PeerStep::Read(1), PeerStep::Write(pattern(LENGTH))];
     let mut script = vec![message; MESSAGES].concat();
-    script.push(Step::ReadToEnd);
+    script.push(PeerStep::ReadToEnd);
     let peer = TestPeer::tcp("127.0.0.1:0", vec![script]).expect("a listener");
     let options = SocketOptions {
         timestamps: true,
@@ -264,7 +264,7 @@ pub(crate) fn a_reset_on_a_unix_socket_is_reported<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let peer = TestPeer::unix(vec![vec![Step::Reset]]).expect("a unix listener");
+    let peer = TestPeer::unix(vec![vec![PeerStep::Reset]]).expect("a unix listener");
     let token = client.connected(1, &peer.address);
     client.send_owned(token, *b"to nowhere");
     assert_eq!(client.receive_error(token), Some(libc::ECONNRESET));
@@ -320,7 +320,8 @@ pub(crate) fn a_wait_after_a_close_lasts_until_its_deadline<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; 3]).expect("a listener");
+    let peer =
+        TestPeer::tcp("127.0.0.1:0", vec![vec![PeerStep::ReadToEnd]; 3]).expect("a listener");
     for mode in [CloseMode::Graceful, CloseMode::Abort, CloseMode::Graceful] {
         let token = client.connected(1, &peer.address);
         client.closed(token, mode);
@@ -347,7 +348,7 @@ pub(crate) fn a_unix_socket_gives_no_timestamps_and_no_error<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let script = vec![Step::Write(pattern(10_000)), Step::ReadToEnd];
+    let script = vec![PeerStep::Write(pattern(10_000)), PeerStep::ReadToEnd];
     let peer = TestPeer::unix(vec![script]).expect("a unix listener");
     let token = client.connected_with(1, &peer.address, &TIMESTAMPED);
     client.until("the bytes", |client| client.received(token).len() == 10_000);
@@ -360,7 +361,7 @@ pub(crate) fn the_path_of_a_tcp_socket_is_known_until_it_is_closed<K: Kernel>() 
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let script = vec![Step::Write(pattern(10)), Step::ReadToEnd];
+    let script = vec![PeerStep::Write(pattern(10)), PeerStep::ReadToEnd];
     let peer = TestPeer::tcp("127.0.0.1:0", vec![script.clone()]).expect("a listener");
     let options = SocketOptions {
         path: true,
@@ -427,7 +428,7 @@ pub(crate) fn timestamps_stay_enabled_between_connections<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let script = vec![Step::Write(b"hello".to_vec()), Step::ReadToEnd];
+    let script = vec![PeerStep::Write(b"hello".to_vec()), PeerStep::ReadToEnd];
     let scripts = vec![script; BEFORE_MAX + AFTER];
     let peer = TestPeer::tcp("127.0.0.1:0", scripts).expect("a listener");
     let mut is_timestamped = || {

@@ -22,10 +22,11 @@ const BACKLOG: i32 = 4096;
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// What the peer does on one connection, in order. It closes at the end.
-pub(crate) type Script = Vec<Step>;
+pub(crate) type Script = Vec<PeerStep>;
 
+/// One thing that the peer does on a connection.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum PeerStep {
     /// Reads this many bytes.
     Read(usize),
     /// Reads until FIN or RST.
@@ -246,7 +247,7 @@ fn serve<S: Stream>(
     });
 }
 
-fn run_script<S: Stream>(number: usize, mut stream: S, script: &[Step], gate: &Gate) -> Report {
+fn run_script<S: Stream>(number: usize, mut stream: S, script: &[PeerStep], gate: &Gate) -> Report {
     let mut report = Report {
         number,
         received: Vec::new(),
@@ -269,22 +270,22 @@ fn run_script<S: Stream>(number: usize, mut stream: S, script: &[Step], gate: &G
 
 fn run_step<S: Stream>(
     stream: &mut S,
-    step: &Step,
+    step: &PeerStep,
     gate: &Gate,
     received: &mut Vec<u8>,
 ) -> io::Result<End> {
     match step {
-        Step::Read(length) => {
+        PeerStep::Read(length) => {
             let got = stream.take(*length as u64).read_to_end(received)?;
             if got < *length {
                 return Ok(End::Fin);
             }
         }
-        Step::ReadToEnd => {
+        PeerStep::ReadToEnd => {
             stream.read_to_end(received)?;
             return Ok(End::Fin);
         }
-        Step::ReadToEndSlowly => {
+        PeerStep::ReadToEndSlowly => {
             let mut piece = [0; 1_024];
             loop {
                 match stream.read(&mut piece)? {
@@ -293,10 +294,10 @@ fn run_step<S: Stream>(
                 }
             }
         }
-        Step::Write(bytes) => stream.write_all(bytes)?,
-        Step::Finish => stream.finish()?,
-        Step::Gate => gate.wait(),
-        Step::Reset => stream.await_unread()?,
+        PeerStep::Write(bytes) => stream.write_all(bytes)?,
+        PeerStep::Finish => stream.finish()?,
+        PeerStep::Gate => gate.wait(),
+        PeerStep::Reset => stream.await_unread()?,
     }
     Ok(End::Open)
 }
@@ -310,8 +311,8 @@ pub(crate) struct ScriptedPeer {
 }
 
 struct Scripted {
-    script: std::vec::IntoIter<Step>,
-    current: Option<Step>,
+    script: std::vec::IntoIter<PeerStep>,
+    current: Option<PeerStep>,
     /// Arrived, but not read by the script yet.
     inbox: Vec<u8>,
     received: Vec<u8>,
@@ -348,19 +349,19 @@ impl Scripted {
     fn step(&mut self, gate: &Gate, actions: &mut Actions) -> bool {
         match &self.current {
             None => return false,
-            Some(Step::Read(length)) => {
+            Some(PeerStep::Read(length)) => {
                 let length = self.inbox.len().min(*length);
-                let wanted = matches!(self.current, Some(Step::Read(all)) if all > length);
+                let wanted = matches!(self.current, Some(PeerStep::Read(all)) if all > length);
                 if wanted && !self.saw_end {
                     return false;
                 }
                 self.read(length);
             }
-            Some(Step::ReadToEnd) => {
+            Some(PeerStep::ReadToEnd) => {
                 self.read(self.inbox.len());
                 return self.saw_end && self.advance();
             }
-            Some(Step::ReadToEndSlowly) => {
+            Some(PeerStep::ReadToEndSlowly) => {
                 if !self.inbox.is_empty() {
                     self.read(self.inbox.len());
                     actions.stop_reading(0);
@@ -368,16 +369,16 @@ impl Scripted {
                 }
                 return self.saw_end && self.advance();
             }
-            Some(Step::Write(bytes)) => drop(actions.send(0, bytes.clone())),
-            Some(Step::Finish) => drop(actions.finish(0)),
-            Some(Step::Gate) if gate.is_open() => actions.resume_reading(0),
-            Some(Step::Gate) => {
+            Some(PeerStep::Write(bytes)) => drop(actions.send(0, bytes.clone())),
+            Some(PeerStep::Finish) => drop(actions.finish(0)),
+            Some(PeerStep::Gate) if gate.is_open() => actions.resume_reading(0),
+            Some(PeerStep::Gate) => {
                 actions.stop_reading(0);
                 actions.wake(GATE_STEP_NS);
                 return false;
             }
-            Some(Step::Reset) if self.inbox.is_empty() => return false,
-            Some(Step::Reset) => drop(actions.reset(0)),
+            Some(PeerStep::Reset) if self.inbox.is_empty() => return false,
+            Some(PeerStep::Reset) => drop(actions.reset(0)),
         }
         self.advance()
     }

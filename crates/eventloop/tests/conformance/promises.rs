@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::client::{Client, Socket, WAIT_LIMIT_NS};
-use crate::peer::{End, Report, Script, Step, TestPeer};
+use crate::peer::{End, PeerStep, Report, Script, TestPeer};
 use eventloop::{Address, CloseMode, EventLoop, LoopOptions, SocketEvent, SocketOptions, Token};
 
 /// More than a kernel buffers for one socket.
@@ -63,9 +63,9 @@ fn close_all_when<L: EventLoop>(
 
 fn exchange() -> Script {
     vec![
-        Step::Read(4),
-        Step::Write(b"pong".to_vec()),
-        Step::ReadToEnd,
+        PeerStep::Read(4),
+        PeerStep::Write(b"pong".to_vec()),
+        PeerStep::ReadToEnd,
     ]
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn a_failed_connection_leaves_the_loop_usable<B: Backend>() {
 }
 
 pub(crate) fn a_reset_by_the_peer_ends_receiving_with_an_error<B: Backend>() {
-    let scripts = vec![vec![Step::Reset], exchange()];
+    let scripts = vec![vec![PeerStep::Reset], exchange()];
     let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
@@ -120,7 +120,7 @@ pub(crate) fn a_reset_by_the_peer_ends_receiving_with_an_error<B: Backend>() {
 }
 
 pub(crate) fn a_reset_with_sends_in_flight_is_reported<B: Backend>() {
-    let scripts = vec![vec![Step::Reset], exchange()];
+    let scripts = vec![vec![PeerStep::Reset], exchange()];
     let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
@@ -136,9 +136,9 @@ pub(crate) fn a_reset_with_sends_in_flight_is_reported<B: Backend>() {
 
 pub(crate) fn after_half_close_by_the_peer_we_can_still_send<B: Backend>() {
     let script = vec![
-        Step::Write(b"farewell".to_vec()),
-        Step::Finish,
-        Step::ReadToEnd,
+        PeerStep::Write(b"farewell".to_vec()),
+        PeerStep::Finish,
+        PeerStep::ReadToEnd,
     ];
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
@@ -156,7 +156,7 @@ pub(crate) fn after_half_close_by_the_peer_we_can_still_send<B: Backend>() {
 
 pub(crate) fn sixteen_mib_in_an_owned_buffer_arrive_whole_and_in_order<B: Backend>() {
     // The gate ensures that the socket is full before anything is read.
-    let script = vec![Step::Gate, Step::ReadToEndSlowly];
+    let script = vec![PeerStep::Gate, PeerStep::ReadToEndSlowly];
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
@@ -177,7 +177,7 @@ pub(crate) fn sixteen_mib_in_an_owned_buffer_arrive_whole_and_in_order<B: Backen
 }
 
 pub(crate) fn sixteen_mib_of_shared_bytes_arrive_whole_and_in_order<B: Backend>() {
-    let script = vec![Step::Gate, Step::ReadToEndSlowly];
+    let script = vec![PeerStep::Gate, PeerStep::ReadToEndSlowly];
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
@@ -193,7 +193,8 @@ pub(crate) fn sixteen_mib_of_shared_bytes_arrive_whole_and_in_order<B: Backend>(
 }
 
 pub(crate) fn queued_sends_keep_their_order_when_the_socket_is_full<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::Gate, PeerStep::ReadToEnd]])
+    else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -223,7 +224,7 @@ pub(crate) fn queued_sends_keep_their_order_when_the_socket_is_full<B: Backend>(
 }
 
 pub(crate) fn many_small_sends_in_one_go_keep_their_order<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -240,7 +241,8 @@ pub(crate) fn many_small_sends_in_one_go_keep_their_order<B: Backend>() {
 }
 
 pub(crate) fn sends_of_two_waits_keep_their_order_behind_a_full_socket<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::Gate, PeerStep::ReadToEnd]])
+    else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -260,7 +262,8 @@ pub(crate) fn sends_of_two_waits_keep_their_order_behind_a_full_socket<B: Backen
 }
 
 pub(crate) fn a_flood_of_other_operations_does_not_change_the_order<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::Gate, PeerStep::ReadToEnd]])
+    else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -280,7 +283,8 @@ pub(crate) fn a_flood_of_other_operations_does_not_change_the_order<B: Backend>(
 }
 
 pub(crate) fn sends_between_waits_without_taking_completions_keep_their_order<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::Gate, PeerStep::ReadToEnd]])
+    else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -299,7 +303,7 @@ pub(crate) fn sends_between_waits_without_taking_completions_keep_their_order<B:
 }
 
 pub(crate) fn sends_before_the_connection_is_established_are_delivered<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connect(1, &peer.address);
@@ -317,7 +321,7 @@ pub(crate) fn sends_before_the_connection_is_established_are_delivered<B: Backen
 
 pub(crate) fn data_before_the_peers_close_comes_first<B: Backend>() {
     let length = 3 * 1024 * 1024 + 5;
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Write(pattern(length))]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::Write(pattern(length))]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -330,7 +334,11 @@ pub(crate) fn data_before_the_peers_close_comes_first<B: Backend>() {
 
 pub(crate) fn a_close_with_everything_in_flight_yields_one_closed_and_nothing_more<B: Backend>() {
     for mode in [CloseMode::Graceful, CloseMode::Abort] {
-        let busy = vec![Step::Write(pattern(64 * 1024)), Step::Gate, Step::ReadToEnd];
+        let busy = vec![
+            PeerStep::Write(pattern(64 * 1024)),
+            PeerStep::Gate,
+            PeerStep::ReadToEnd,
+        ];
         let Some((mut client, peer)) = start::<B>(vec![busy, exchange()]) else {
             return;
         };
@@ -350,7 +358,7 @@ pub(crate) fn a_close_with_everything_in_flight_yields_one_closed_and_nothing_mo
 pub(crate) fn a_close_during_connect_ends_the_token_once<B: Backend>() {
     for mode in [CloseMode::Graceful, CloseMode::Abort] {
         // The first connection may or may not reach the peer.
-        let scripts = vec![vec![Step::ReadToEnd], exchange(), exchange()];
+        let scripts = vec![vec![PeerStep::ReadToEnd], exchange(), exchange()];
         let Some((mut client, peer)) = start::<B>(scripts) else {
             return;
         };
@@ -399,7 +407,7 @@ pub(crate) fn a_closed_token_takes_no_calls_and_reports_nothing<B: Backend>() {
 
 pub(crate) fn the_same_key_reconnects_at_once_a_thousand_times<B: Backend>() {
     const ROUNDS: usize = 1_000;
-    let script = vec![Step::Write(pattern(4_096)), Step::ReadToEnd];
+    let script = vec![PeerStep::Write(pattern(4_096)), PeerStep::ReadToEnd];
     let Some((mut client, peer)) = start::<B>(vec![script; ROUNDS]) else {
         return;
     };
@@ -443,7 +451,11 @@ pub(crate) fn more_data_than_receive_buffers_arrives_completely<B: Backend>() {
         receive_buffer_bytes: 64,
         ..LoopOptions::default()
     };
-    let script = vec![Step::Read(1), Step::Write(pattern(length)), Step::ReadToEnd];
+    let script = vec![
+        PeerStep::Read(1),
+        PeerStep::Write(pattern(length)),
+        PeerStep::ReadToEnd,
+    ];
     let Some((mut client, peer)) = B::start(&options, vec![script; SOCKETS]) else {
         return;
     };
@@ -464,7 +476,7 @@ pub(crate) fn more_data_than_receive_buffers_arrives_completely<B: Backend>() {
 }
 
 pub(crate) fn a_deadline_passes_when_nothing_happens<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -481,7 +493,7 @@ pub(crate) fn a_deadline_passes_when_nothing_happens<B: Backend>() {
 }
 
 pub(crate) fn a_deadline_in_the_past_returns_at_once<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -500,11 +512,11 @@ pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Back
     // It waits for a byte. Otherwise its own byte could arrive together with the handshake.
     let scripts = vec![
         vec![
-            Step::Read(1),
-            Step::Write(b"keep me".to_vec()),
-            Step::ReadToEnd,
+            PeerStep::Read(1),
+            PeerStep::Write(b"keep me".to_vec()),
+            PeerStep::ReadToEnd,
         ],
-        vec![Step::Write(b"another".to_vec()), Step::ReadToEnd],
+        vec![PeerStep::Write(b"another".to_vec()), PeerStep::ReadToEnd],
     ];
     let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
@@ -599,9 +611,9 @@ pub(crate) fn unwanted_bytes_are_discarded_and_all_others_received<B: Backend>()
     let (stream, unwanted) = long_messages(MESSAGES);
     let mut script = Vec::new();
     for message in stream.chunks(LONG_MESSAGE) {
-        script.extend([Step::Read(1), Step::Write(message.to_vec())]);
+        script.extend([PeerStep::Read(1), PeerStep::Write(message.to_vec())]);
     }
-    script.push(Step::ReadToEnd);
+    script.push(PeerStep::ReadToEnd);
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
@@ -627,7 +639,11 @@ pub(crate) fn unwanted_bytes_are_discarded_and_all_others_received<B: Backend>()
 pub(crate) fn discarding_ends_where_the_unwanted_bytes_end<B: Backend>() {
     // All at once: what follows the unwanted bytes has already arrived.
     let (stream, unwanted) = long_messages(5);
-    let script = vec![Step::Read(1), Step::Write(stream.clone()), Step::ReadToEnd];
+    let script = vec![
+        PeerStep::Read(1),
+        PeerStep::Write(stream.clone()),
+        PeerStep::ReadToEnd,
+    ];
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
@@ -642,13 +658,13 @@ pub(crate) fn discarding_ends_where_the_unwanted_bytes_end<B: Backend>() {
 
 pub(crate) fn a_short_message_after_a_discarded_one_is_received<B: Backend>() {
     let (mut stream, unwanted) = long_messages(1);
-    let mut script = vec![Step::Read(1), Step::Write(stream.clone())];
+    let mut script = vec![PeerStep::Read(1), PeerStep::Write(stream.clone())];
     let lengths = [1, 5, 2_000, 3_000, 90_000, 4, 70_000, 2_048, 2_049];
     for length in lengths {
-        script.extend([Step::Read(1), Step::Write(pattern(length))]);
+        script.extend([PeerStep::Read(1), PeerStep::Write(pattern(length))]);
         stream.extend(pattern(length));
     }
-    script.push(Step::ReadToEnd);
+    script.push(PeerStep::ReadToEnd);
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
@@ -665,7 +681,10 @@ pub(crate) fn a_short_message_after_a_discarded_one_is_received<B: Backend>() {
 
 pub(crate) fn the_end_of_the_stream_within_unwanted_bytes_is_reported<B: Backend>() {
     let (stream, unwanted) = long_messages(1);
-    let script = vec![Step::Read(1), Step::Write(stream[..200_000].to_vec())];
+    let script = vec![
+        PeerStep::Read(1),
+        PeerStep::Write(stream[..200_000].to_vec()),
+    ];
     let Some((mut client, peer)) = start::<B>(vec![script, exchange()]) else {
         return;
     };
@@ -684,9 +703,9 @@ pub(crate) fn a_socket_that_discards_can_be_closed_at_any_time<B: Backend>() {
     const SOCKETS: usize = 60;
     let (stream, unwanted) = long_messages(1);
     let script = vec![
-        Step::Read(1),
-        Step::Write(stream[..200_000].to_vec()),
-        Step::ReadToEnd,
+        PeerStep::Read(1),
+        PeerStep::Write(stream[..200_000].to_vec()),
+        PeerStep::ReadToEnd,
     ];
     let mut scripts = vec![script; SOCKETS];
     scripts.push(exchange());
@@ -709,7 +728,7 @@ pub(crate) fn a_socket_that_discards_can_be_closed_at_any_time<B: Backend>() {
 }
 
 pub(crate) fn the_requested_parts_of_shared_bytes_are_sent<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -726,7 +745,7 @@ pub(crate) fn the_requested_parts_of_shared_bytes_are_sent<B: Backend>() {
 }
 
 pub(crate) fn empty_payloads_are_harmless<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -777,7 +796,11 @@ pub(crate) fn a_thousand_sockets_work_at_once<B: Backend>() {
 }
 
 pub(crate) fn an_abort_sends_reset<B: Backend>() {
-    let script = vec![Step::Read(4), Step::Write(b"go".to_vec()), Step::ReadToEnd];
+    let script = vec![
+        PeerStep::Read(4),
+        PeerStep::Write(b"go".to_vec()),
+        PeerStep::ReadToEnd,
+    ];
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
@@ -789,7 +812,7 @@ pub(crate) fn an_abort_sends_reset<B: Backend>() {
 }
 
 pub(crate) fn a_graceful_close_delivers_what_was_sent<B: Backend>() {
-    let scripts = vec![vec![Step::ReadToEnd]; 2];
+    let scripts = vec![vec![PeerStep::ReadToEnd]; 2];
     let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
@@ -808,7 +831,7 @@ pub(crate) fn a_graceful_close_delivers_what_was_sent<B: Backend>() {
 }
 
 pub(crate) fn a_graceful_close_delivers_what_is_queued_behind_other_sends<B: Backend>() {
-    let scripts = vec![vec![Step::ReadToEnd]; 4];
+    let scripts = vec![vec![PeerStep::ReadToEnd]; 4];
     let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
@@ -839,7 +862,7 @@ pub(crate) fn a_graceful_close_delivers_what_is_queued_behind_other_sends<B: Bac
 }
 
 pub(crate) fn an_abort_behind_queued_sends_resets<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -852,7 +875,7 @@ pub(crate) fn an_abort_behind_queued_sends_resets<B: Backend>() {
 pub(crate) fn a_close_behind_a_full_socket_does_not_wait_and_sends_nothing_out_of_order<
     B: Backend,
 >() {
-    let script = vec![Step::Gate, Step::ReadToEnd];
+    let script = vec![PeerStep::Gate, PeerStep::ReadToEnd];
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
@@ -872,7 +895,7 @@ pub(crate) fn a_close_behind_a_full_socket_does_not_wait_and_sends_nothing_out_o
 }
 
 pub(crate) fn owned_buffers_come_back_unchanged_and_once<B: Backend>() {
-    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![PeerStep::ReadToEnd]]) else {
         return;
     };
     let token = client.connected(1, &peer.address);
@@ -899,9 +922,9 @@ pub(crate) fn owned_buffers_come_back_unchanged_and_once<B: Backend>() {
 
 pub(crate) fn ending_the_sending_side_delivers_what_was_queued_first<B: Backend>() {
     let script = vec![
-        Step::Gate,
-        Step::ReadToEnd,
-        Step::Write(b"all heard".to_vec()),
+        PeerStep::Gate,
+        PeerStep::ReadToEnd,
+        PeerStep::Write(b"all heard".to_vec()),
     ];
     let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
@@ -928,10 +951,10 @@ pub(crate) fn ending_the_sending_side_delivers_what_was_queued_first<B: Backend>
 pub(crate) fn a_loop_is_dropped_with_operations_in_flight<B: Backend>() {
     const SOCKETS: usize = 10;
     let script = vec![
-        Step::Read(1),
-        Step::Write(pattern(64 * 1024)),
-        Step::Gate,
-        Step::ReadToEnd,
+        PeerStep::Read(1),
+        PeerStep::Write(pattern(64 * 1024)),
+        PeerStep::Gate,
+        PeerStep::ReadToEnd,
     ];
     let Some((mut client, peer)) = start::<B>(vec![script; SOCKETS]) else {
         return;
