@@ -4,7 +4,7 @@ mod conclusion;
 mod early_end;
 mod one_run;
 mod progress;
-mod until;
+mod stopping_rule;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ use crate::console::Console;
 use crate::fleet;
 use conclusion::ComparisonLimits;
 use progress::ProgressReporter;
-use until::Until;
+use stopping_rule::Until;
 
 /// Exit code: some trials failed every attempt.
 const EXIT_FAILED_TRIALS: u8 = 4;
