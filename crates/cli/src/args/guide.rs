@@ -573,13 +573,13 @@ const OTHERS: &[&str] = &[
 ];
 
 /// An exit code, the commands that it belongs to, and its meaning.
-type Row = (u8, &'static [&'static str], &'static str);
+type ExitCodeRow = (u8, &'static [&'static str], &'static str);
 
 /// Commands that make an experiment.
 pub(super) const CAMPAIGNS: &[&str] = &["sweep", "versus", "search", "check"];
 
 /// In ascending order.
-const EXIT_CODES: &[Row] = &[
+const EXIT_CODES: &[ExitCodeRow] = &[
     (
         0,
         &["run", "replay", "llm", "demo"],

@@ -33,14 +33,14 @@ pub(crate) struct Interrupts {
     pub(crate) stop: Arc<AtomicBool>,
     /// The exit code of the last signal that has one.
     exit_code: Arc<AtomicUsize>,
-    second: Second,
+    second: SecondSignal,
     /// Set when the process continues after a stop (SIGCONT).
     stopped: Arc<AtomicBool>,
 }
 
 /// Lets a second signal end the process, once that is allowed.
 #[derive(Clone)]
-pub(super) struct Second {
+pub(super) struct SecondSignal {
     signals: Vec<i32>,
     /// Set by the first signal.
     pub(crate) stop: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ pub(super) struct Second {
     ends: Arc<AtomicBool>,
 }
 
-impl Second {
+impl SecondSignal {
     pub(super) fn new(stop: &Arc<AtomicBool>) -> Self {
         Self {
             signals: Vec::new(),
@@ -121,7 +121,7 @@ impl Interrupts {
     /// Catches `signals`; those in `with_code` determine the exit code.
     fn of(signals: &[i32], with_code: &[i32], console: &Console) -> io::Result<Self> {
         let stop = Arc::default();
-        let mut second = Second::new(&stop);
+        let mut second = SecondSignal::new(&stop);
         let exit_code: Arc<AtomicUsize> = Arc::default();
         for &signal in own(signals, console) {
             if signal == SIGHUP && is_ignored(signal) {
@@ -142,7 +142,7 @@ impl Interrupts {
         })
     }
 
-    pub(super) fn second(&self) -> Second {
+    pub(super) fn second(&self) -> SecondSignal {
         self.second.clone()
     }
 

@@ -31,7 +31,7 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::low_level::{pipe, unregister};
 
-use super::interrupts::Second;
+use super::interrupts::SecondSignal;
 use super::terminal::Terminal;
 use crate::console::Console;
 use device::Device;
@@ -74,12 +74,12 @@ impl View {
 }
 
 /// State shared by the main thread and the screen's thread.
-struct Shared {
+struct ScreenState {
     view: Mutex<View>,
     /// Time since the latest snapshot, milliseconds.
     since_ms: AtomicU64,
     /// The signals that end the run.
-    second: Second,
+    second: SecondSignal,
     /// The screen should close.
     is_over: AtomicBool,
     /// The terminal has been restored for good.
@@ -89,7 +89,7 @@ struct Shared {
     redirection: Redirection,
 }
 
-impl Shared {
+impl ScreenState {
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,7 +102,7 @@ impl Shared {
 
 /// An open screen; closes on drop.
 pub(super) struct Screen {
-    shared: Arc<Shared>,
+    shared: Arc<ScreenState>,
     signals: Vec<SigId>,
     thread: Option<JoinHandle<()>>,
 }
@@ -123,13 +123,17 @@ impl Screen {
     ///
     /// # Errors
     /// When the terminal cannot be used.
-    pub(super) fn open(terminal: Terminal, view: View, second: Second) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        terminal: Terminal,
+        view: View,
+        second: SecondSignal,
+    ) -> anyhow::Result<Self> {
         let unusable = "--tui: the terminal cannot be used";
         let device = Arc::new(Device::of_stderr().context(unusable)?);
         let (waker, woken) = UnixStream::pair().context(unusable)?;
         waker.set_nonblocking(true).context(unusable)?;
         woken.set_nonblocking(true).context(unusable)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ScreenState {
             view: Mutex::new(view),
             since_ms: AtomicU64::new(0),
             second,
@@ -197,7 +201,7 @@ impl Screen {
     }
 }
 
-struct Watcher(Arc<Shared>);
+struct Watcher(Arc<ScreenState>);
 
 impl Drop for Watcher {
     fn drop(&mut self) {
@@ -228,7 +232,7 @@ impl Drop for Screen {
 }
 
 /// Closes the screen for good when any thread panics, so that the message is visible.
-fn give_back_on_panic(device: &Arc<Device>, shared: &Arc<Shared>) {
+fn give_back_on_panic(device: &Arc<Device>, shared: &Arc<ScreenState>) {
     let device = Arc::downgrade(device);
     let shared = Arc::downgrade(shared);
     let before = panic::take_hook();

@@ -35,7 +35,7 @@ use plan::shell;
 use plan::{Pacing, RunPlan, printable_lines};
 use results::{Cell, RunResult, Stopping, TrialOutcome};
 
-use super::interrupts::{Interrupts, Second};
+use super::interrupts::{Interrupts, SecondSignal};
 use super::result_file::Readers;
 use super::run_maker::{RunMaker, ThisMachine};
 use super::screen::{self, Screen, View};
@@ -49,7 +49,7 @@ use crate::console::Console;
 use crate::fleet;
 use conclusion::ComparisonLimits;
 use progress::ProgressReporter;
-use stopping_rule::Until;
+use stopping_rule::SequentialStoppingRule;
 
 /// Exit code: some trials failed every attempt.
 const EXIT_FAILED_TRIALS: u8 = 4;
@@ -581,7 +581,11 @@ impl<'c> PreparedSweep<'c> {
     }
 
     /// The rule of an experiment with `until`. It knows the trials of an earlier start.
-    fn looks(&self, request: &CampaignRequest, machine: &Machine) -> Option<Until> {
+    fn looks(
+        &self,
+        request: &CampaignRequest,
+        machine: &Machine,
+    ) -> Option<SequentialStoppingRule> {
         let prepared = &self.prepared;
         let threshold = self.limits(request, Vec::new()).threshold();
         let judge = prepared.spec.judge.clone();
@@ -589,11 +593,11 @@ impl<'c> PreparedSweep<'c> {
         for (_, trial) in prepared.saved_trials(machine) {
             trial.iter().for_each(|trial| looks.record(trial));
         }
-        Some(Until(looks))
+        Some(SequentialStoppingRule(looks))
     }
 
     /// The grid of all trials, including those that were made before.
-    fn screen(&self, machine: &Machine, second: Second) -> anyhow::Result<Screen> {
+    fn screen(&self, machine: &Machine, second: SecondSignal) -> anyhow::Result<Screen> {
         let terminal = screen::terminal(self.console)?;
         let prepared = &self.prepared;
         let mut grid = Grid::new(

@@ -10,9 +10,10 @@ use testkit::{Folder, Process};
 
 const REQUESTS: usize = 100;
 
-/// Options before the URL; the path and what follows the authority; arguments of the script.
+/// A command line for both programs: options before the URL; the path and what follows the
+/// authority; arguments of the script.
 #[derive(Default)]
-struct Line<'a> {
+struct ComparedCommand<'a> {
     options: &'a [&'a str],
     path: &'a str,
     script: Option<Script<'a>>,
@@ -43,7 +44,7 @@ fn recorded(server: &RecordingServer, start: impl FnOnce() -> Process) -> Vec<Ve
 
 /// The arguments, with one connection and more time than needed: the run is killed when the
 /// requests have arrived.
-fn arguments(line: &Line<'_>, authority: &str, folder: &Folder) -> Vec<String> {
+fn arguments(line: &ComparedCommand<'_>, authority: &str, folder: &Folder) -> Vec<String> {
     let mut all: Vec<String> = ["-t1", "-c1", "-d1m"].map(str::to_owned).to_vec();
     all.extend(line.options.iter().map(|option| (*option).to_owned()));
     match line.script {
@@ -69,7 +70,7 @@ fn example(name: &str) -> String {
 }
 
 /// The requests of wrk and of wrkbench.
-fn requests_of_both(line: &Line<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
+fn requests_of_both(line: &ComparedCommand<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
     let pair = Pair::find()?;
     let folder = Folder::new();
     let server = || RecordingServer::start("127.0.0.1", REQUESTS).expect("the server starts");
@@ -89,7 +90,7 @@ fn requests_of_both(line: &Line<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
     Some([unported(wrk, &of_wrk), unported(ours, &of_ours)])
 }
 
-fn same_requests(headers: Headers, line: &Line<'_>) {
+fn same_requests(headers: Headers, line: &ComparedCommand<'_>) {
     let Some([wrk, ours]) = requests_of_both(line) else {
         return;
     };
@@ -128,37 +129,37 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 
 /// Without a script there is only one header line, so nothing is sorted.
 fn same_path(path: &str) {
-    let line = Line {
+    let line = ComparedCommand {
         path,
-        ..Line::default()
+        ..ComparedCommand::default()
     };
     same_requests(Headers::Exact, &line);
 }
 
 fn same_headers(options: &[&str]) {
-    let line = Line {
+    let line = ComparedCommand {
         options,
         path: "/",
-        ..Line::default()
+        ..ComparedCommand::default()
     };
     same_requests(Headers::Sorted, &line);
 }
 
 fn same_script(headers: Headers, text: &str) {
-    let line = Line {
+    let line = ComparedCommand {
         path: "/base?q=1",
         script: Some(Script::Text(text)),
-        ..Line::default()
+        ..ComparedCommand::default()
     };
     same_requests(headers, &line);
 }
 
 fn same_example(name: &str, path: &str, words: &[&str]) {
-    let line = Line {
+    let line = ComparedCommand {
         path,
         script: Some(Script::Example(name)),
         words,
-        ..Line::default()
+        ..ComparedCommand::default()
     };
     same_requests(Headers::Sorted, &line);
 }
@@ -178,9 +179,9 @@ fn a_path_is_sent_as_typed() {
 
 #[test]
 fn only_wrkbench_sends_user_and_password_of_the_url() {
-    let line = Line {
+    let line = ComparedCommand {
         path: "/x",
-        ..Line::default()
+        ..ComparedCommand::default()
     };
     let Some(pair) = Pair::find() else {
         return;
@@ -225,9 +226,9 @@ fn host_has_an_ipv6_address_in_brackets() {
             return;
         };
         let address = server.address().to_string();
-        let line = Line {
+        let line = ComparedCommand {
             path: "/x",
-            ..Line::default()
+            ..ComparedCommand::default()
         };
         let line = arguments(&line, &address, &folder);
         let requests = recorded(&server, || {
@@ -274,10 +275,10 @@ fn first_lines(requests: &[Vec<u8>]) -> Vec<String> {
 /// Intended differences. Each is a row of docs/compatibility.md, "Command
 /// line".
 fn differs(options: &[&str], path: &str, in_wrk: &[&str], in_ours: &[&str]) {
-    let line = Line {
+    let line = ComparedCommand {
         options,
         path,
-        ..Line::default()
+        ..ComparedCommand::default()
     };
     let Some([wrk, ours]) = requests_of_both(&line) else {
         return;

@@ -4,7 +4,7 @@ use crate::shell;
 
 /// How the test uses a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BlockKind {
     /// ```sh, or commands of a comment that run first.
     Shell,
     /// ```console: commands after `$ ` and their output.
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
-    pub(crate) kind: Kind,
+    pub(crate) kind: BlockKind,
     pub(crate) text: String,
     /// The line of its fence, starting with 1.
     pub(crate) line: usize,
@@ -32,19 +32,19 @@ pub(crate) struct Block {
 
 impl Block {
     pub(crate) fn is_run(&self) -> bool {
-        self.kind != Kind::Other && self.not_run.is_none()
+        self.kind != BlockKind::Other && self.not_run.is_none()
     }
 
     /// The words of each command in it, whether they are run or not.
     pub(crate) fn commands(&self) -> Vec<Vec<String>> {
         match self.kind {
-            Kind::Shell => shell::commands(&self.text),
-            Kind::Session => self
+            BlockKind::Shell => shell::commands(&self.text),
+            BlockKind::Session => self
                 .session()
                 .iter()
                 .flat_map(|(command, _)| shell::commands(command))
                 .collect(),
-            Kind::Other => Vec::new(),
+            BlockKind::Other => Vec::new(),
         }
     }
 
@@ -101,7 +101,7 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
             let text = text.split("-->").next().unwrap_or_default().trim();
             match text.strip_prefix("run first:") {
                 Some(commands) => blocks.push(block(
-                    Kind::Shell,
+                    BlockKind::Shell,
                     commands.trim(),
                     number,
                     Directives::default(),
@@ -120,10 +120,10 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
                 text.push('\n');
             }
             let kind = match language {
-                "sh" => Kind::Shell,
-                "console" => Kind::Session,
+                "sh" => BlockKind::Shell,
+                "console" => BlockKind::Session,
                 "" | "text" | "toml" | "json" | "lua" | "csv" | "yaml" | "markdown" | "xml"
-                | "http" | "nginx" | "proto" => Kind::Other,
+                | "http" | "nginx" | "proto" => BlockKind::Other,
                 other => return Err(format!("{number}: no rule for blocks marked {other}")),
             };
             blocks.push(block(kind, &text, number, std::mem::take(&mut directives)));
@@ -134,7 +134,7 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
                 text.push('\n');
             }
             blocks.push(block(
-                Kind::Other,
+                BlockKind::Other,
                 &text,
                 number - 1,
                 std::mem::take(&mut directives),
@@ -145,7 +145,7 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
     Ok(blocks)
 }
 
-fn block(kind: Kind, text: &str, line: usize, mut directives: Directives) -> Block {
+fn block(kind: BlockKind, text: &str, line: usize, mut directives: Directives) -> Block {
     if directives.exit_codes.is_empty() {
         directives.exit_codes.push(0);
     }
@@ -213,15 +213,15 @@ mod tests {
     #[test]
     fn blocks_are_found_with_what_comments_say_of_them() {
         let blocks = of(TEXT).unwrap();
-        let kinds: Vec<Kind> = blocks.iter().map(|block| block.kind).collect();
+        let kinds: Vec<BlockKind> = blocks.iter().map(|block| block.kind).collect();
         assert_eq!(
             kinds,
             [
-                Kind::Shell,
-                Kind::Session,
-                Kind::Other,
-                Kind::Shell,
-                Kind::Other
+                BlockKind::Shell,
+                BlockKind::Session,
+                BlockKind::Other,
+                BlockKind::Shell,
+                BlockKind::Other
             ]
         );
         assert!(blocks[0].is_run() && !blocks[1].is_run());

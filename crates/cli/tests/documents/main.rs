@@ -32,7 +32,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use blocks::{Block, Kind};
+use blocks::{Block, BlockKind};
 
 /// One test for each document with commands.
 macro_rules! documents {
@@ -150,7 +150,7 @@ fn commands_are_only_in_blocks_that_are_tested() {
     let mut findings = Vec::new();
     for document in all_documents() {
         for block in read(&document) {
-            if matches!(block.kind, Kind::Shell | Kind::Session) {
+            if matches!(block.kind, BlockKind::Shell | BlockKind::Session) {
                 continue;
             }
             for (number, line) in block.text.lines().enumerate() {

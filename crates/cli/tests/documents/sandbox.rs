@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use testkit::{Folder, send_signal};
 
-use crate::script::Step;
+use crate::script::DocumentStep;
 use crate::{root, shorten};
 
 /// Far more than the commands of a document take, even on a busy machine.
@@ -92,7 +92,7 @@ impl Sandbox {
     }
 
     /// Runs the script to its end. All other processes in the namespaces end with it.
-    pub(crate) fn run(&self, script: &str, steps: &[Step], document: &str) {
+    pub(crate) fn run(&self, script: &str, steps: &[DocumentStep], document: &str) {
         let mut path = std::env::var_os("PATH")
             .unwrap_or_default()
             .into_string()
@@ -131,7 +131,7 @@ impl Sandbox {
     }
 
     /// The step that was started last, for the message.
-    fn reached(&self, steps: &[Step]) -> String {
+    fn reached(&self, steps: &[DocumentStep]) -> String {
         let said = fs::read_to_string(self.path("out/script")).unwrap_or_default();
         let at = fs::read_to_string(self.path("out/at")).unwrap_or_default();
         match at

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::blocks::{Block, Kind};
+use crate::blocks::{Block, BlockKind};
 use crate::shorten;
 
 /// Commands to run, or a file to write.
-pub(crate) struct Step {
+pub(crate) struct DocumentStep {
     pub(crate) text: String,
     /// Its line in the document.
     pub(crate) line: usize,
@@ -22,10 +22,10 @@ pub(crate) struct Step {
 }
 
 /// The steps of a document, in order.
-pub(crate) fn steps(blocks: &[Block]) -> Vec<Step> {
+pub(crate) fn steps(blocks: &[Block]) -> Vec<DocumentStep> {
     let mut steps = Vec::new();
     for block in blocks {
-        let step = |text: &str, expected: Vec<String>, exit_codes: &[i32]| Step {
+        let step = |text: &str, expected: Vec<String>, exit_codes: &[i32]| DocumentStep {
             text: text.to_owned(),
             line: block.line,
             exit_codes: exit_codes.to_vec(),
@@ -36,7 +36,7 @@ pub(crate) fn steps(blocks: &[Block]) -> Vec<Step> {
         };
         if block.file.is_some() {
             steps.push(step(&block.text, Vec::new(), &[0]));
-        } else if block.is_run() && block.kind == Kind::Shell {
+        } else if block.is_run() && block.kind == BlockKind::Shell {
             steps.push(step(&block.text, Vec::new(), &block.exit_codes));
         } else if block.is_run() {
             let session = block.session();
@@ -76,7 +76,7 @@ systemctl start nginx
 "#;
 
 /// The script: each step prints to its own file, and `$OUT/at` contains the current step.
-pub(crate) fn of(steps: &[Step], needs_server: bool) -> String {
+pub(crate) fn of(steps: &[DocumentStep], needs_server: bool) -> String {
     let mut script = PROLOGUE.to_owned();
     if needs_server {
         script.push_str(

@@ -107,7 +107,7 @@ fn serve(stream: StdTcpStream, seen: &Arc<Seen>) -> io::Result<()> {
 async fn respond(
     mut request: Request<Incoming>,
     seen: Arc<Seen>,
-) -> Result<Response<Parts>, hyper::Error> {
+) -> Result<Response<FramedBody>, hyper::Error> {
     seen.requests.fetch_add(1, Ordering::SeqCst);
     let body = request.body_mut();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
@@ -121,13 +121,13 @@ async fn respond(
         HeaderValue::from_static("yes"),
     )]);
     let frames = content.into_iter().chain([Frame::trailers(trailers)]);
-    Ok(Response::new(Parts(frames.collect())))
+    Ok(Response::new(FramedBody(frames.collect())))
 }
 
 /// A body of unknown length, with trailers.
-struct Parts(VecDeque<Frame<Bytes>>);
+struct FramedBody(VecDeque<Frame<Bytes>>);
 
-impl Body for Parts {
+impl Body for FramedBody {
     type Data = Bytes;
     type Error = Infallible;
 

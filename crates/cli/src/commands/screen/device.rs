@@ -35,11 +35,12 @@ pub(super) struct Device {
     tty: OwnedFd,
     /// The settings to restore.
     before: Termios,
-    state: Mutex<State>,
+    state: Mutex<TerminalState>,
 }
 
+/// What the threads that use the terminal must agree on.
 #[derive(Default)]
-struct State {
+struct TerminalState {
     is_entered: bool,
     /// The terminal was restored and is not entered again.
     is_closed: bool,
@@ -194,12 +195,12 @@ impl Device {
         matches!(poll(&mut fds, time.as_ref()), Ok(ready) if ready > 0)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TerminalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For the panic hook, whose thread may hold the lock itself: gives up after some tries.
-    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+    fn try_state(&self) -> Option<MutexGuard<'_, TerminalState>> {
         const TRIES: u32 = 1_000_000;
         for _ in 0..TRIES {
             match self.state.try_lock() {

@@ -18,10 +18,11 @@ const DRAINED_BYTES: usize = 1024 * 1024;
 
 /// The redirection of stdout and stderr into a pipe, which both threads may end.
 #[derive(Default)]
-pub(super) struct Redirection(Mutex<State>);
+pub(super) struct Redirection(Mutex<RedirectionState>);
 
+/// The descriptors of a redirection, and whether it is over.
 #[derive(Default)]
-struct State {
+struct RedirectionState {
     /// The original descriptors, while redirected.
     before: Option<Originals>,
     /// The reading end, until [`ScriptOutput`] takes it.
@@ -79,12 +80,12 @@ impl Redirection {
         self.state().reader.take()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RedirectionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RedirectionState {
     fn restore(&mut self) {
         let Some(Originals { stdout, stderr }) = self.before.take() else {
             return;

@@ -21,12 +21,12 @@ fn terminal() -> (File, Arc<Device>) {
     (File::from(far), Arc::new(Device::of(&near).unwrap()))
 }
 
-fn shared() -> Arc<Shared> {
+fn shared() -> Arc<ScreenState> {
     let (waker, _) = UnixStream::pair().unwrap();
-    Arc::new(Shared {
+    Arc::new(ScreenState {
         view: Mutex::new(View::Sweep(Box::new(Grid::new("", &[], 1)))),
         since_ms: AtomicU64::new(0),
-        second: Second::new(&Arc::default()),
+        second: SecondSignal::new(&Arc::default()),
         is_over: AtomicBool::new(false),
         is_closed: AtomicBool::new(false),
         waker,

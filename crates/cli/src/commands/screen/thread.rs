@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::raise;
 
-use super::Shared;
+use super::ScreenState;
 use super::device::Device;
 use super::script_output::ScriptOutput;
 
@@ -31,7 +31,7 @@ const SUSPENDED_WITHIN: Duration = Duration::from_millis(500);
 const WITHOUT_NEWS: Duration = Duration::from_millis(1_300);
 
 pub(super) struct Thread {
-    shared: Arc<Shared>,
+    shared: Arc<ScreenState>,
     device: Arc<Device>,
     woken: UnixStream,
     /// Set when the process continues after a stop (SIGCONT).
@@ -46,7 +46,7 @@ pub(super) struct Thread {
 
 impl Thread {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ScreenState>,
         device: Arc<Device>,
         woken: UnixStream,
         continued: Arc<AtomicBool>,

@@ -6,10 +6,11 @@ use analysis::sequential::Looks;
 use experiment::StoppingRule;
 use results::Trial;
 
-/// The rule of an experiment with `until`.
-pub(super) struct Until(pub(super) Looks);
+/// The rule of an experiment with `until`. After each round, [`Looks`] tells whether the
+/// differences are known or the budget is used up, and then no further round is made.
+pub(super) struct SequentialStoppingRule(pub(super) Looks);
 
-impl StoppingRule for Until {
+impl StoppingRule for SequentialStoppingRule {
     fn record(&mut self, trial: &Trial) {
         self.0.record(trial);
     }
