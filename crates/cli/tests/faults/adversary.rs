@@ -29,9 +29,9 @@ pub(crate) const RIGHT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nri
 /// A valid response whose body ends with the connection.
 pub(crate) const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nto the end";
 
-/// One thing that the server does.
+/// One thing that the server does on a connection.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum ServerStep {
     Send(Vec<u8>),
     /// Sends each byte separately, with TLS in its own record.
     EachByte(Vec<u8>),
@@ -69,9 +69,9 @@ pub(crate) enum Step {
     Reset,
 }
 
-/// `Step::Send`, from anything with bytes.
-pub(crate) fn send(bytes: impl AsRef<[u8]>) -> Step {
-    Step::Send(bytes.as_ref().to_vec())
+/// `ServerStep::Send`, from anything with bytes.
+pub(crate) fn send(bytes: impl AsRef<[u8]>) -> ServerStep {
+    ServerStep::Send(bytes.as_ref().to_vec())
 }
 
 /// When the server misbehaves.
@@ -111,7 +111,7 @@ pub(crate) fn usual_tls() -> Layer {
 #[derive(Debug, Clone)]
 pub(crate) struct Misbehavior {
     pub(crate) when: When,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ServerStep>,
     /// One of this number of requests (or connections) is affected; 1 means each.
     pub(crate) every: u64,
     pub(crate) layer: Layer,
@@ -355,32 +355,32 @@ enum Flow {
 }
 
 /// Does the steps, for the `number`-th time.
-fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
+fn perform(steps: &[ServerStep], number: u64, link: &mut Link) -> io::Result<Flow> {
     for step in steps {
         match step {
-            Step::Send(bytes) => link.send(bytes)?,
-            Step::EachByte(bytes) => {
+            ServerStep::Send(bytes) => link.send(bytes)?,
+            ServerStep::EachByte(bytes) => {
                 for byte in bytes {
                     link.send(&[*byte])?;
                 }
             }
-            Step::CutAnywhere(bytes) => {
+            ServerStep::CutAnywhere(bytes) => {
                 let cut = usize::try_from(number).unwrap_or_default() % bytes.len();
                 link.send(&bytes[..cut])?;
                 // The pause lets the client usually read the pieces separately.
                 pause(1);
                 link.send(&bytes[cut..])?;
             }
-            Step::Drip(bytes, pause_ms) => {
+            ServerStep::Drip(bytes, pause_ms) => {
                 for byte in bytes {
                     link.send(&[*byte])?;
                     pause(*pause_ms);
                 }
             }
-            Step::Endless(bytes) => loop {
+            ServerStep::Endless(bytes) => loop {
                 link.send(bytes)?;
             },
-            Step::EndlessReading(bytes) => {
+            ServerStep::EndlessReading(bytes) => {
                 let reading = link.stream().try_clone()?;
                 return std::thread::scope(|scope| {
                     scope.spawn(|| io::copy(&mut &reading, &mut io::sink()));
@@ -390,29 +390,29 @@ fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
                 });
             }
             // Those of HTTP/2 have no meaning over HTTP/1.1.
-            Step::Frames(_) | Step::Split => {}
-            Step::Raw(bytes) => link.stream().write_all(bytes)?,
-            Step::Pause(pause_ms) => pause(*pause_ms),
-            Step::ReadSome => drop(link.read(&mut [0; 16 * 1024])?),
-            Step::ChangeKeys(times) => {
+            ServerStep::Frames(_) | ServerStep::Split => {}
+            ServerStep::Raw(bytes) => link.stream().write_all(bytes)?,
+            ServerStep::Pause(pause_ms) => pause(*pause_ms),
+            ServerStep::ReadSome => drop(link.read(&mut [0; 16 * 1024])?),
+            ServerStep::ChangeKeys(times) => {
                 let Link::Tls(tls) = link else { continue };
                 for _ in 0..*times {
                     tls.conn.refresh_traffic_keys().map_err(io::Error::other)?;
                     tls.flush()?;
                 }
             }
-            Step::Hang => return drain(link).map(|()| Flow::Over),
-            Step::Freeze => return freeze(link).map(|()| Flow::Over),
-            Step::HalfClose => link.stream().shutdown(Shutdown::Write)?,
-            Step::Fin => {
+            ServerStep::Hang => return drain(link).map(|()| Flow::Over),
+            ServerStep::Freeze => return freeze(link).map(|()| Flow::Over),
+            ServerStep::HalfClose => link.stream().shutdown(Shutdown::Write)?,
+            ServerStep::Fin => {
                 if let Link::Tls(tls) = link {
                     tls.conn.send_close_notify();
                     tls.flush()?;
                 }
                 return bare_fin(link).map(|()| Flow::Over);
             }
-            Step::BareFin => return bare_fin(link).map(|()| Flow::Over),
-            Step::Reset => {
+            ServerStep::BareFin => return bare_fin(link).map(|()| Flow::Over),
+            ServerStep::Reset => {
                 SockRef::from(link.stream()).set_linger(Some(Duration::ZERO))?;
                 return Ok(Flow::Over);
             }

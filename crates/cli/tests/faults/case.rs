@@ -11,9 +11,9 @@ use std::time::Duration;
 use results::ErrorKind;
 use testkit::{Folder, one_line};
 
-use crate::adversary::{Adversary, Layer, Misbehavior, RIGHT, Step, Tally, When, usual_tls};
+use crate::adversary::{Adversary, Layer, Misbehavior, RIGHT, ServerStep, Tally, When, usual_tls};
 use crate::client::{self, Finished};
-use crate::row::{Pace, Row, RowOutcome};
+use crate::row::{FaultRow, Pace, RowOutcome};
 
 /// The requests of a run in which all are affected, and of one in which every third is.
 const REQUESTS: u64 = 6;
@@ -49,7 +49,7 @@ pub(crate) struct Case {
     id: &'static str,
     what: &'static str,
     when: When,
-    steps: Vec<Step>,
+    steps: Vec<ServerStep>,
     options: Vec<String>,
     expected: Expected,
     layers: Vec<Layer>,
@@ -62,7 +62,7 @@ pub(crate) struct Case {
 }
 
 /// What the server does instead of responding. The default is no failure.
-pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[Step]) -> Case {
+pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[ServerStep]) -> Case {
     Case {
         id,
         what,
@@ -80,7 +80,7 @@ pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[Step]) -> Cas
 }
 
 /// What the server does to a new connection, below TLS.
-pub(crate) fn connected(id: &'static str, what: &'static str, steps: &[Step]) -> Case {
+pub(crate) fn connected(id: &'static str, what: &'static str, steps: &[ServerStep]) -> Case {
     Case {
         when: When::Connected,
         ..asked(id, what, steps)
@@ -174,8 +174,8 @@ impl Case {
     }
 
     /// A row for each layer, and one at a constant rate.
-    pub(crate) fn rows(self) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.layers.iter().map(|layer| self.row(layer)).collect();
+    pub(crate) fn rows(self) -> Vec<FaultRow> {
+        let mut rows: Vec<FaultRow> = self.layers.iter().map(|layer| self.row(layer)).collect();
         if self.when == When::Asked && !matches!(self.expected, Expected::NoConnection(_)) {
             let mut at_a_rate = self.clone();
             at_a_rate.is_paced = true;
@@ -184,7 +184,7 @@ impl Case {
         rows
     }
 
-    fn row(&self, layer: &Layer) -> Row {
+    fn row(&self, layer: &Layer) -> FaultRow {
         let of_layer = match layer {
             Layer::Plain => "",
             Layer::Tls(_) => ", https",
@@ -193,7 +193,7 @@ impl Case {
         let of_rate = if self.is_paced { ", at a rate" } else { "" };
         let what = format!("{}{of_layer}{of_rate}", self.what);
         let (case, layer) = (self.clone(), layer.clone());
-        let row = Row::new(self.id, what, self.expected(), move || case.check(&layer));
+        let row = FaultRow::new(self.id, what, self.expected(), move || case.check(&layer));
         match self.pace {
             Pace::Quick => row,
             Pace::Slow => row.slow(),
@@ -284,8 +284,10 @@ impl Case {
     /// The client has counted the bytes that the server sent.
     fn check_bytes(&self, run: &Finished, server: &Tally) {
         let of_steps = self.steps.iter().map(|step| match step {
-            Step::Send(bytes) | Step::EachByte(bytes) | Step::CutAnywhere(bytes) => bytes.len(),
-            Step::Drip(bytes, _) => bytes.len(),
+            ServerStep::Send(bytes)
+            | ServerStep::EachByte(bytes)
+            | ServerStep::CutAnywhere(bytes) => bytes.len(),
+            ServerStep::Drip(bytes, _) => bytes.len(),
             _ => 0,
         });
         let is_head = self.options.iter().any(|word| word == "HEAD");
@@ -304,8 +306,8 @@ impl Case {
             .steps
             .iter()
             .map(|step| match step {
-                Step::Pause(pause_ms) => *pause_ms,
-                Step::Drip(bytes, pause_ms) => bytes.len() as u64 * pause_ms,
+                ServerStep::Pause(pause_ms) => *pause_ms,
+                ServerStep::Drip(bytes, pause_ms) => bytes.len() as u64 * pause_ms,
                 _ => 0,
             })
             .sum();

@@ -9,7 +9,7 @@ use testkit::{Folder, Output, Process, eventually};
 use crate::adversary::{Http3, Http3Adversary};
 use crate::harness::{io_arguments, program};
 use crate::judge;
-use crate::row::Row;
+use crate::row::FaultRow;
 
 /// A datagram that belongs to no connection.
 const JUNK: [u8; 1200] = [0xff; 1200];
@@ -17,15 +17,15 @@ const JUNK: [u8; 1200] = [0xff; 1200];
 /// More than any receive buffer takes. One of 4 MiB takes about 4,000.
 const JUNK_MAX: u64 = 1_000_000;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     vec![
-        Row::told(
+        FaultRow::told(
             "F67",
             "HTTP/3: the program is stopped, and many datagrams are dropped",
             "each is counted, and the load generator is saturated",
             many,
         ),
-        Row::told(
+        FaultRow::told(
             "F67",
             "HTTP/3: the program is stopped, and a datagram is dropped",
             "it is counted, and there is a warning",

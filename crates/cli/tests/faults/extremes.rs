@@ -9,30 +9,30 @@ use testkit::{Folder, Process, eventually};
 
 use crate::client::{self, Finished};
 use crate::harness::{io_arguments, load, program, site};
-use crate::row::{Row, RowOutcome};
+use crate::row::{FaultRow, RowOutcome};
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     [terminals(), values(), proxies()]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn terminals() -> Vec<Row> {
+fn terminals() -> Vec<FaultRow> {
     vec![
-        Row::new(
+        FaultRow::new(
             "F73",
             "the terminal closes during the load",
             "the program ends with it",
             a_terminal_that_closes,
         ),
-        Row::told(
+        FaultRow::told(
             "F73",
             "the terminal changes its size",
             "nothing happens",
             a_terminal_that_changes_its_size,
         ),
-        Row::told(
+        FaultRow::told(
             "F73",
             "stdin, stdout and stderr are closed",
             "no socket takes their place: the document is sound",
@@ -114,8 +114,8 @@ fn extreme(
     options: &'static [&'static str],
     allowed_ms: u64,
     check: fn(&Finished),
-) -> Row {
-    Row::new("F76", what, expected, move || {
+) -> FaultRow {
+    FaultRow::new("F76", what, expected, move || {
         let site = site();
         let arguments: Vec<String> = options.iter().map(|&word| word.to_owned()).collect();
         let run = client::run(
@@ -129,8 +129,8 @@ fn extreme(
 }
 
 /// One line, exit 1, nothing started.
-fn refused(what: &str, options: &'static [&'static str], part: &'static str) -> Row {
-    Row::new(
+fn refused(what: &str, options: &'static [&'static str], part: &'static str) -> FaultRow {
+    FaultRow::new(
         "F76",
         what,
         "exit 1, one line that names the option",
@@ -176,7 +176,7 @@ fn sound(run: &Finished) {
     assert_eq!(run.output.code, Some(code), "{}", run.story());
 }
 
-fn values() -> Vec<Row> {
+fn values() -> Vec<FaultRow> {
     vec![
         refused("a duration of 0", &["-d0"], "--duration 0: "),
         refused("a duration in years", &["-d1y"], "--duration: \"1y\""),
@@ -294,8 +294,8 @@ fn values() -> Vec<Row> {
 }
 
 /// A proxy is used only if an option names one: the usual environment variables are
-fn proxies() -> Vec<Row> {
-    vec![Row::new(
+fn proxies() -> Vec<FaultRow> {
+    vec![FaultRow::new(
         "F78",
         "http_proxy and its like are set",
         "not read: the target is asked itself",

@@ -6,14 +6,14 @@ use results::ErrorKind::{
     TooManyHeaders, TooManyInterim, Truncated, UnexpectedUpgrade, Unsolicited,
 };
 
-use crate::adversary::{RIGHT, Step, UNTIL_CLOSE, send};
+use crate::adversary::{RIGHT, ServerStep, UNTIL_CLOSE, send};
 use crate::case::{Case, asked};
-use crate::row::Row;
+use crate::row::FaultRow;
 
 /// Above the limit on heads and trailers, which is 80 KiB.
 const HUGE: usize = 100_000;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     [
         status_lines(),
         interim(),
@@ -34,8 +34,8 @@ pub(crate) fn rows() -> Vec<Row> {
 
 /// The response and the end of its connection. A client that rejects the response need not wait for
 /// the end; one that expects more bytes sees it.
-fn ended(answer: impl AsRef<[u8]>) -> [Step; 2] {
-    [send(answer), Step::Fin]
+fn ended(answer: impl AsRef<[u8]>) -> [ServerStep; 2] {
+    [send(answer), ServerStep::Fin]
 }
 
 /// A response with these header lines, each with its CRLF, and this body.
@@ -163,7 +163,7 @@ fn interim() -> Vec<Case> {
             "103 before the response, in a piece of its own",
             &[
                 send("HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n"),
-                Step::Pause(1),
+                ServerStep::Pause(1),
                 send(RIGHT),
             ],
         )
@@ -176,7 +176,7 @@ fn interim() -> Vec<Case> {
         asked(
             "F28",
             "interim responses without end",
-            &[Step::Endless(b"HTTP/1.1 100 Go on\r\n\r\n".to_vec())],
+            &[ServerStep::Endless(b"HTTP/1.1 100 Go on\r\n\r\n".to_vec())],
         )
         .fails(TooManyInterim),
         asked(
@@ -254,9 +254,9 @@ fn bodies() -> Vec<Case> {
             "204 with a body that comes later",
             &[
                 send("HTTP/1.1 204 None\r\nContent-Length: 5\r\n\r\n"),
-                Step::Pause(2),
+                ServerStep::Pause(2),
                 send("right"),
-                Step::Fin,
+                ServerStep::Fin,
             ],
         )
         .then(&[
@@ -281,7 +281,7 @@ fn bodies() -> Vec<Case> {
         asked(
             "F31",
             "RST within a body to the end of the connection",
-            &[send(UNTIL_CLOSE), Step::Pause(10), Step::Reset],
+            &[send(UNTIL_CLOSE), ServerStep::Pause(10), ServerStep::Reset],
         )
         .fails(Reset),
     ]
@@ -452,7 +452,7 @@ fn chunks() -> Vec<Case> {
             "trailers without end",
             &[
                 send(chunked("0\r\n")),
-                Step::Endless(b"X-More: and more\r\n".to_vec()),
+                ServerStep::Endless(b"X-More: and more\r\n".to_vec()),
             ],
         )
         .fails_as(&[HeaderTooLarge, TooManyHeaders]),
@@ -502,7 +502,12 @@ fn surplus() -> Vec<Case> {
         asked(
             "F37",
             "letters behind a response, later",
-            &[send(RIGHT), Step::Pause(2), send("surplus"), Step::Fin],
+            &[
+                send(RIGHT),
+                ServerStep::Pause(2),
+                send("surplus"),
+                ServerStep::Fin,
+            ],
         )
         .then(&lost),
     ]
@@ -544,14 +549,14 @@ fn heads() -> Vec<Case> {
             "a header line without end",
             &[
                 send("HTTP/1.1 200 OK\r\nX: "),
-                Step::Endless(vec![b'y'; 1000]),
+                ServerStep::Endless(vec![b'y'; 1000]),
             ],
         )
         .fails(HeaderTooLarge),
         asked(
             "F39",
             "a reason phrase without end",
-            &[send("HTTP/1.1 200 "), Step::Endless(vec![b'y'; 1000])],
+            &[send("HTTP/1.1 200 "), ServerStep::Endless(vec![b'y'; 1000])],
         )
         .fails(HeaderTooLarge),
         asked(
@@ -559,7 +564,7 @@ fn heads() -> Vec<Case> {
             "header lines without end",
             &[
                 send("HTTP/1.1 200 OK\r\n"),
-                Step::Endless(many(10).into_bytes()),
+                ServerStep::Endless(many(10).into_bytes()),
             ],
         )
         .fails(HeaderTooLarge)
@@ -644,14 +649,14 @@ fn endless() -> Vec<Case> {
         asked(
             "F40",
             "ten gigabytes with a length",
-            &[send(with(TEN_GB, "")), Step::Endless(much.clone())],
+            &[send(with(TEN_GB, "")), ServerStep::Endless(much.clone())],
         )
         .fails(Timeout)
         .patience_ms(TIMEOUT_MS),
         asked(
             "F40",
             "chunks without end",
-            &[send(chunked("")), Step::Endless(chunk)],
+            &[send(chunked("")), ServerStep::Endless(chunk)],
         )
         .fails(Timeout)
         .patience_ms(TIMEOUT_MS)
@@ -659,7 +664,7 @@ fn endless() -> Vec<Case> {
         asked(
             "F40",
             "a body without length or end",
-            &[send(with("", "")), Step::Endless(much)],
+            &[send(with("", "")), ServerStep::Endless(much)],
         )
         .fails(Timeout)
         .patience_ms(TIMEOUT_MS),

@@ -22,11 +22,11 @@ use results::ErrorKind::{
 use testkit::{Folder, TestServer, one_line};
 
 use crate::adversary::{
-    Adversary, Exchange, Http2, Layer, Misbehavior, Step, When, block, send, usual_tls,
+    Adversary, Exchange, Http2, Layer, Misbehavior, ServerStep, When, block, send, usual_tls,
 };
 use crate::client::{self, Finished};
 use crate::cost::{Cost, DURATION_MS, ONE_OF, REQUESTS, REQUESTS_MIXED};
-use crate::row::{Row, RowOutcome};
+use crate::row::{FaultRow, RowOutcome};
 
 const SHORT_TIMEOUT_MS: u64 = 80;
 /// The last of all streams, which no client gets to.
@@ -40,7 +40,7 @@ const PRIORITY_UPDATE: u8 = 0x10;
 struct Case {
     id: &'static str,
     what: &'static str,
-    steps: Vec<Step>,
+    steps: Vec<ServerStep>,
     /// Bytes of the body of the request.
     upload_bytes: usize,
     window_bytes: u32,
@@ -48,7 +48,7 @@ struct Case {
     has_tls: bool,
 }
 
-fn case(id: &'static str, what: &'static str, steps: &[Step], cost: Cost) -> Case {
+fn case(id: &'static str, what: &'static str, steps: &[ServerStep], cost: Cost) -> Case {
     Case {
         id,
         what,
@@ -62,7 +62,7 @@ fn case(id: &'static str, what: &'static str, steps: &[Step], cost: Cost) -> Cas
 
 /// A fault that is only a matter of frames.
 fn framed(id: &'static str, what: &'static str, cost: Cost, write: fn(&mut Exchange<'_>)) -> Case {
-    case(id, what, &[Step::Frames(write)], cost)
+    case(id, what, &[ServerStep::Frames(write)], cost)
 }
 
 impl Case {
@@ -75,7 +75,7 @@ impl Case {
     }
 
     /// In clear, and inside TLS.
-    fn rows(self) -> [Row; 2] {
+    fn rows(self) -> [FaultRow; 2] {
         let inside = Self {
             has_tls: true,
             ..self.clone()
@@ -83,8 +83,8 @@ impl Case {
         [self.row(), over_tls(inside.row())]
     }
 
-    fn row(self) -> Row {
-        Row::new(self.id, self.what, self.cost.expected(), move || {
+    fn row(self) -> FaultRow {
+        FaultRow::new(self.id, self.what, self.cost.expected(), move || {
             let all = self.try_all();
             let some = self.try_some();
             RowOutcome::Held(format!("{all}; of some: {some}"))
@@ -121,7 +121,7 @@ impl Case {
     }
 }
 
-fn misbehaving(http2: Http2, has_tls: bool, every: u64, steps: &[Step]) -> Adversary {
+fn misbehaving(http2: Http2, has_tls: bool, every: u64, steps: &[ServerStep]) -> Adversary {
     Adversary::start(Misbehavior {
         when: When::Asked,
         steps: steps.to_vec(),
@@ -170,7 +170,7 @@ fn serve_with(limits: Option<(u32, u32)>, alpn: Option<&[&str]>, answer: &str) -
     Server::start(options.with_defaults(answer).unwrap()).unwrap()
 }
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     let cases = [
         settings(),
         goaway(),
@@ -183,7 +183,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ];
     let rows = cases.into_iter().flatten().flat_map(Case::rows);
     let idle_floods = idle_floods().into_iter().flat_map(Case::rows);
-    rows.chain(idle_floods.map(Row::slow))
+    rows.chain(idle_floods.map(FaultRow::slow))
         .chain(without_connection())
         .chain(limited(false))
         .chain(limited(true).into_iter().map(over_tls))
@@ -195,7 +195,7 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 /// A row that repeats another one inside TLS.
-fn over_tls(row: Row) -> Row {
+fn over_tls(row: FaultRow) -> FaultRow {
     let mut row = row.slow();
     row.what.push_str(", https");
     row
@@ -247,7 +247,7 @@ fn alternately(stream: StreamId, one: u32, other: u32) -> u32 {
 
 fn goaway() -> Vec<Case> {
     let ends = |what, kind, write: fn(&mut Exchange<'_>)| {
-        let steps = [Step::Frames(write), Step::Fin];
+        let steps = [ServerStep::Frames(write), ServerStep::Fin];
         case("F57", what, &steps, Cost::Connection(kind))
     };
     vec![
@@ -283,7 +283,7 @@ fn resets() -> Vec<Case> {
 }
 
 fn windows() -> Vec<Case> {
-    let split = [Step::Frames(|x| x.respond(&[])), Step::Split];
+    let split = [ServerStep::Frames(|x| x.respond(&[])), ServerStep::Split];
     vec![
         case("F59", "windows of 1,000 bytes", &split, Cost::Nothing).upload(20_000, 1_000),
         framed(
@@ -356,13 +356,16 @@ fn blocks() -> Vec<Case> {
 fn frames() -> Vec<Case> {
     let breaks = |what, write| framed("F61", what, Cost::Connection(BadHttp2), write);
     let afterwards = |what, write| framed("F61", what, Cost::ConnectionAfterwards(BadHttp2), write);
-    let split = [Step::Frames(|x| x.respond(&[])), Step::Split];
-    let mut drip = vec![Step::Frames(|x| x.head("200", &[], false))];
+    let split = [ServerStep::Frames(|x| x.respond(&[])), ServerStep::Split];
+    let mut drip = vec![ServerStep::Frames(|x| x.head("200", &[], false))];
     for _ in 0..8 {
-        drip.extend([Step::Frames(|x| x.data(1, false)), Step::Pause(1)]);
+        drip.extend([
+            ServerStep::Frames(|x| x.data(1, false)),
+            ServerStep::Pause(1),
+        ]);
     }
-    drip.push(Step::Frames(|x| x.data(1, true)));
-    let no_frame = [send([0xff; 64]), Step::Fin];
+    drip.push(ServerStep::Frames(|x| x.data(1, true)));
+    let no_frame = [send([0xff; 64]), ServerStep::Fin];
     vec![
         breaks("a response on a stream that was not opened", |x| {
             x.bare_head(UNOPENED, &block("200", &[]));
@@ -472,18 +475,26 @@ fn messages() -> Vec<Case> {
 /// Faults of the connection, as with HTTP/1.1.
 fn connections() -> Vec<Case> {
     use Cost::{Connection, Request};
-    let head = Step::Frames(|x| x.head("200", &[("content-length", "100")], false));
-    let half = Step::Frames(half);
-    let ends = |what, steps: &[Step], kind| case("F5", what, steps, Connection(kind));
-    let hangs = |what, steps: &[Step]| case("F15", what, steps, Request(Timeout));
+    let head = ServerStep::Frames(|x| x.head("200", &[("content-length", "100")], false));
+    let half = ServerStep::Frames(half);
+    let ends = |what, steps: &[ServerStep], kind| case("F5", what, steps, Connection(kind));
+    let hangs = |what, steps: &[ServerStep]| case("F15", what, steps, Request(Timeout));
     vec![
         ends(
             "HTTP/2: RST within a body",
-            &[half.clone(), Step::Pause(10), Step::Reset],
+            &[half.clone(), ServerStep::Pause(10), ServerStep::Reset],
             Reset,
         ),
-        ends("HTTP/2: FIN within a body", &[half, Step::Fin], Truncated),
-        ends("HTTP/2: FIN before a response", &[Step::Fin], ClosedEarly),
+        ends(
+            "HTTP/2: FIN within a body",
+            &[half, ServerStep::Fin],
+            Truncated,
+        ),
+        ends(
+            "HTTP/2: FIN before a response",
+            &[ServerStep::Fin],
+            ClosedEarly,
+        ),
         hangs("HTTP/2: silence", &[]),
         hangs("HTTP/2: silence after the head", &[head]),
     ]
@@ -496,7 +507,7 @@ fn half(x: &mut Exchange<'_>) {
 }
 
 /// Servers with which no connection is ready for requests.
-fn without_connection() -> Vec<Row> {
+fn without_connection() -> Vec<FaultRow> {
     fn check(url: &str, kind: ErrorKind) -> Finished {
         let arguments = arguments(&["-m4", "-T80ms", &format!("-d{DURATION_MS}ms")]);
         let run = client::run(&arguments, url, Duration::from_millis(DURATION_MS));
@@ -504,12 +515,12 @@ fn without_connection() -> Vec<Row> {
         run
     }
     let row = |id, what: &'static str, kind: ErrorKind, serve: fn() -> Server| {
-        Row::told(id, what, kind.name(), move || {
+        FaultRow::told(id, what, kind.name(), move || {
             check(&serve().url(), kind);
         })
     };
     let silent = |what: &'static str, has_tls| {
-        Row::told("F56", what, ConnectTimeout.name(), move || {
+        FaultRow::told("F56", what, ConnectTimeout.name(), move || {
             let server = misbehaving(Http2::SILENT, has_tls, 1, &[]);
             let run = check(&server.url(), ConnectTimeout);
             let line = one_line(&run.output.stderr);
@@ -542,10 +553,10 @@ fn without_connection() -> Vec<Row> {
 }
 
 /// Some of the servers behind a balancer speak HTTP/2, and others do not.
-fn another_protocol_later() -> Row {
+fn another_protocol_later() -> FaultRow {
     /// Connections in the middle of the run that a server of HTTP/1.1 gets.
     const OTHERS: usize = 3;
-    Row::told(
+    FaultRow::told(
         "F64",
         "ALPN chooses HTTP/2, later HTTP/1.1, then HTTP/2",
         "other_protocol, the next connections recover",
@@ -600,7 +611,7 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
 
 /// Frames without end that must be replied to. The client's memory stays bounded, whether the
 /// server reads the replies or not.
-fn floods(has_tls: bool) -> Vec<Row> {
+fn floods(has_tls: bool) -> Vec<FaultRow> {
     const SECONDS: u64 = 3;
     let flood = |write: fn(&mut Vec<u8>)| {
         let mut frames = Vec::new();
@@ -613,23 +624,23 @@ fn floods(has_tls: bool) -> Vec<Row> {
         (
             "F62",
             "PING without end, no reply is read",
-            Step::Endless(ping.clone()),
+            ServerStep::Endless(ping.clone()),
         ),
         (
             "F56",
             "SETTINGS without end, no reply is read",
-            Step::Endless(settings.clone()),
+            ServerStep::Endless(settings.clone()),
         ),
-        ("F62", "PING without end", Step::EndlessReading(ping)),
+        ("F62", "PING without end", ServerStep::EndlessReading(ping)),
         (
             "F56",
             "SETTINGS without end",
-            Step::EndlessReading(settings),
+            ServerStep::EndlessReading(settings),
         ),
     ];
     let rows = rows.into_iter().map(|(id, what, step)| {
-        let is_read = matches!(step, Step::EndlessReading(_));
-        let row = Row::told(id, what, "flooded or timeout", move || {
+        let is_read = matches!(step, ServerStep::EndlessReading(_));
+        let row = FaultRow::told(id, what, "flooded or timeout", move || {
             let http2 = Http2::with_window(1 << 20);
             let server = misbehaving(http2, has_tls, 1, slice::from_ref(&step));
             let arguments = arguments(&["-m1", "-T1s", &format!("-d{SECONDS}s")]);
@@ -648,15 +659,15 @@ fn floods(has_tls: bool) -> Vec<Row> {
 }
 
 /// A server that ends each connection at once, without an error.
-fn gone_at_once() -> Row {
+fn gone_at_once() -> FaultRow {
     let what = "SETTINGS, and GOAWAY without an error at once";
-    Row::told("F57", what, "pauses, and reconnects per second", || {
+    FaultRow::told("F57", what, "pauses, and reconnects per second", || {
         let mut frames = Vec::new();
         writer::settings([], &mut frames);
         writer::goaway(0, ErrorCode::NO_ERROR, b"", &mut frames);
         let server = Adversary::start(Misbehavior {
             when: When::Connected,
-            steps: vec![Step::Send(frames), Step::Hang],
+            steps: vec![ServerStep::Send(frames), ServerStep::Hang],
             every: 1,
             layer: Layer::Plain,
             http2: None,
@@ -677,10 +688,10 @@ fn gone_at_once() -> Row {
 }
 
 /// Limits that stop or slow down the load, without an error.
-fn limited(has_tls: bool) -> Vec<Row> {
+fn limited(has_tls: bool) -> Vec<FaultRow> {
     let alpn = has_tls.then_some(BOTH);
     vec![
-        Row::told(
+        FaultRow::told(
             "F56",
             "a limit of 0 streams",
             "no request, and the end in time",
@@ -695,7 +706,7 @@ fn limited(has_tls: bool) -> Vec<Row> {
                 check_no_streams(&run);
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F56",
             "a limit of 1 stream",
             "responses, and both numbers",
@@ -712,16 +723,16 @@ fn limited(has_tls: bool) -> Vec<Row> {
                 assert_eq!(run.result.plan.load.streams, 4);
             },
         ),
-        Row::told("F56", "a window of 0", "timeout", move || {
+        FaultRow::told("F56", "a window of 0", "timeout", move || {
             timed_out(0, has_tls);
         }),
-        Row::told(
+        FaultRow::told(
             "F59",
             "windows that are never refilled",
             "timeout",
             move || timed_out(65_535, has_tls),
         ),
-        Row::told("F59", "a body without end", "timeout", move || {
+        FaultRow::told("F59", "a body without end", "timeout", move || {
             let server = serve(65_535, has_tls, "size=1000G&chunked");
             let arguments = arguments(&["-m2", "-n8", "-T80ms"]);
             let allowed = Duration::from_millis(8 * 80);
@@ -729,7 +740,7 @@ fn limited(has_tls: bool) -> Vec<Row> {
             let counted = (run.kinds(), run.sent(), run.failed(), run.events());
             assert_eq!(counted, (vec![Timeout], 8, 8, 8), "{}", run.story());
         }),
-        Row::told(
+        FaultRow::told(
             "F57",
             "GOAWAY after each response",
             "responses, then reconnects",
@@ -746,15 +757,16 @@ fn limited(has_tls: bool) -> Vec<Row> {
                 assert_eq!(opened, 20, "{}", run.story());
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F57",
             "GOAWAY that leaves requests out",
             "goaway_unprocessed",
             move || {
                 let http2 = Http2::with_window(65_535);
-                let unprocessed =
-                    Step::Frames(|x| x.goaway(x.stream.saturating_sub(2), ErrorCode::NO_ERROR));
-                let server = misbehaving(http2, has_tls, 10, &[unprocessed, Step::Fin]);
+                let unprocessed = ServerStep::Frames(|x| {
+                    x.goaway(x.stream.saturating_sub(2), ErrorCode::NO_ERROR)
+                });
+                let server = misbehaving(http2, has_tls, 10, &[unprocessed, ServerStep::Fin]);
                 let arguments = arguments(&["-m4", "-n80"]);
                 let allowed = Duration::from_millis(DURATION_MS);
                 let run = client::run(&arguments, &server.url(), allowed);

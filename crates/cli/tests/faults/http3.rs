@@ -19,7 +19,7 @@ use crate::adversary::{
 use crate::client::{self, Finished};
 use crate::cost::{Cost, DURATION_MS, ONE_OF, REQUESTS, REQUESTS_MIXED};
 use crate::http2::{check_no_streams, check_unsent};
-use crate::row::{Row, RowOutcome};
+use crate::row::{FaultRow, RowOutcome};
 
 const SHORT_TIMEOUT_MS: u64 = 200;
 /// High enough to take little time.
@@ -73,7 +73,7 @@ impl Case {
     }
 
     /// In a closed loop, and at a rate. Floods take seconds.
-    fn rows(self) -> [Row; 2] {
+    fn rows(self) -> [FaultRow; 2] {
         let mut at_a_rate = self.clone();
         at_a_rate.is_paced = true;
         let row = match self.cost {
@@ -83,10 +83,10 @@ impl Case {
         [row, at_a_rate.row().slow()]
     }
 
-    fn row(self) -> Row {
+    fn row(self) -> FaultRow {
         let of_rate = if self.is_paced { ", at a rate" } else { "" };
         let what = format!("HTTP/3: {}{of_rate}", self.what);
-        Row::new(self.id, what, self.cost.expected(), move || {
+        FaultRow::new(self.id, what, self.cost.expected(), move || {
             let all = self.try_against(1);
             let some = self.try_against(ONE_OF);
             RowOutcome::Held(format!("{all}; of some: {some}"))
@@ -133,7 +133,7 @@ fn arguments(more: &[String]) -> Vec<String> {
     usual.iter().chain(more).cloned().collect()
 }
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     let cases = [
         settings(),
         goaway(),
@@ -548,7 +548,7 @@ fn half(x: &mut Http3Exchange<'_>) {
 }
 
 /// Servers with which no connection is ready for requests.
-fn without_connection() -> Vec<Row> {
+fn without_connection() -> Vec<FaultRow> {
     fn check(url: &str, kind: ErrorKind) {
         let more = ["-m4", "-T200ms"].map(str::to_owned);
         let mut arguments = arguments(&more);
@@ -559,7 +559,7 @@ fn without_connection() -> Vec<Row> {
         check_unsent(&run, kind);
     }
     let row = |what: &str, kind: ErrorKind, server: Http3| {
-        Row::told("F64", format!("HTTP/3: {what}"), kind.name(), move || {
+        FaultRow::told("F64", format!("HTTP/3: {what}"), kind.name(), move || {
             check(&Http3Adversary::start(server.clone()).url(), kind);
         })
     };
@@ -597,7 +597,7 @@ fn without_connection() -> Vec<Row> {
                 ..usual()
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F64",
             "HTTP/3: a port where nothing is read",
             ConnectTimeout.name(),
@@ -611,9 +611,9 @@ fn without_connection() -> Vec<Row> {
 }
 
 /// Limits that stop or slow down the load, and ends without an error.
-fn limited() -> Vec<Row> {
+fn limited() -> Vec<FaultRow> {
     vec![
-        Row::told("F56", "HTTP/3: Retry", "responses", || {
+        FaultRow::told("F56", "HTTP/3: Retry", "responses", || {
             let server = Http3 {
                 arrivals: Arrivals::Retried,
                 ..Http3::default()
@@ -623,7 +623,7 @@ fn limited() -> Vec<Row> {
             let quic = run.result.recording.parts.quic.as_ref();
             assert_eq!(quic.map(|quic| quic.retries), Some(2));
         }),
-        Row::told(
+        FaultRow::told(
             "F56",
             "HTTP/3: a limit of 0 streams",
             "no request, and the end in time",
@@ -638,7 +638,7 @@ fn limited() -> Vec<Row> {
                 check_no_streams(&run);
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F56",
             "HTTP/3: a limit of 1 stream",
             "responses, and both numbers",
@@ -655,7 +655,7 @@ fn limited() -> Vec<Row> {
                 assert_eq!(run.result.plan.load.streams, 4);
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F59",
             "HTTP/3: windows that are never refilled",
             "timeout",
@@ -675,7 +675,7 @@ fn limited() -> Vec<Row> {
                 assert_eq!(server.tally().requests(), 0);
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F57",
             "HTTP/3: GOAWAY after each response",
             "responses, then reconnects",
@@ -696,7 +696,7 @@ fn limited() -> Vec<Row> {
                 assert_eq!(opened, 20, "{}", run.story());
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F57",
             "HTTP/3: GOAWAY that leaves requests out",
             "goaway_unprocessed",
@@ -717,7 +717,7 @@ fn limited() -> Vec<Row> {
                 assert!(tally.requests() <= 80, "{tally:?}");
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F4",
             "HTTP/3: the server goes away for good",
             "reset, then refused, and the end in time",
@@ -737,7 +737,7 @@ fn limited() -> Vec<Row> {
                 assert_eq!(refused.exchanges, 0, "{}", run.story());
             },
         ),
-        Row::told(
+        FaultRow::told(
             "F57",
             "HTTP/3: a close within a body, without an error",
             "truncated",

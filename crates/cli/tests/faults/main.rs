@@ -60,9 +60,9 @@ mod tls;
 
 use std::sync::atomic::Ordering;
 
-use row::{Row, TIME_IS_JUDGED};
+use row::{FaultRow, TIME_IS_JUDGED};
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<FaultRow> {
     [
         places::rows(),
         namespaces::rows(),
@@ -152,8 +152,8 @@ fn the_whole_table_holds() {
     TIME_IS_JUDGED.store(true, Ordering::SeqCst);
     let wanted = std::env::var("WRKBENCH_FAULTS").unwrap_or_default();
     let rows = rows();
-    let is_wanted = |row: &&Row| wanted.is_empty() || wanted.split(',').any(|id| id == row.id);
-    let rows: Vec<&Row> = rows.iter().filter(is_wanted).collect();
+    let is_wanted = |row: &&FaultRow| wanted.is_empty() || wanted.split(',').any(|id| id == row.id);
+    let rows: Vec<&FaultRow> = rows.iter().filter(is_wanted).collect();
     let tried = row::try_all(&rows);
     println!("{}", row::table(&tried));
     let failures = row::failures(&tried);

@@ -18,7 +18,7 @@ use testkit::{Folder, Output, one_line};
 use crate::client::watched;
 use crate::harness::io_arguments;
 use crate::judge;
-use crate::row::{Row, RowOutcome};
+use crate::row::{FaultRow, RowOutcome};
 
 /// Before each script: `$W` is the program, `$D` a folder, `$O` the options of every run.
 const PROLOGUE: &str = r#"
@@ -149,9 +149,9 @@ fn row(
     allowed_ms: u64,
     script: &str,
     judge: impl Fn(&Isolated) -> String + Send + Sync + 'static,
-) -> Row {
+) -> FaultRow {
     let script = script.to_owned();
-    Row::new(id, what, expected, move || {
+    FaultRow::new(id, what, expected, move || {
         match isolated(Network::Own, &script, allowed_ms) {
             Ok(isolated) => RowOutcome::Held(judge(&isolated)),
             Err(reason) => RowOutcome::Skipped("namespaces", reason),
@@ -198,7 +198,7 @@ impl Isolated {
     }
 }
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     [
         routes(),
         losses(),
@@ -212,7 +212,7 @@ pub(crate) fn rows() -> Vec<Row> {
     .collect()
 }
 
-fn routes() -> Vec<Row> {
+fn routes() -> Vec<FaultRow> {
     vec![
         row(
             "F3",
@@ -320,7 +320,7 @@ fn routes() -> Vec<Row> {
 }
 
 /// Needs Python and TUN devices; the row is skipped where one is missing.
-pub(crate) fn losses() -> Vec<Row> {
+pub(crate) fn losses() -> Vec<FaultRow> {
     if testkit::require("python3").is_none() || !Path::new("/dev/net/tun").exists() {
         testkit::skip("tun", "no /dev/net/tun or no python3");
         return Vec::new();
@@ -376,10 +376,10 @@ pub(crate) fn losses() -> Vec<Row> {
             },
         ),
     ];
-    rows.map(Row::at_any_pace).into()
+    rows.map(FaultRow::at_any_pace).into()
 }
 
-fn names() -> Vec<Row> {
+fn names() -> Vec<FaultRow> {
     let hosts = "replace /etc/hosts <<END
 ::1 six dual
 127.0.0.1 dual
@@ -506,7 +506,7 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-fn name_servers() -> Vec<Row> {
+fn name_servers() -> Vec<FaultRow> {
     let asking = |what, expected, name: &str, port: &str, check: fn(&Isolated, u64) -> String| {
         let name = name.to_owned();
         let script = format!(
@@ -518,7 +518,7 @@ END
              code=0; \"$W\" $O --no-keepalive -n200 http://{name}:{port}/ || code=$?
              [ $code != 0 ] || keep; exit $code"
         );
-        Row::new("F18", what, expected, move || {
+        FaultRow::new("F18", what, expected, move || {
             let _only_one = ONE_NAME_SERVER
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
@@ -571,7 +571,7 @@ END
     ]
 }
 
-fn ports() -> Vec<Row> {
+fn ports() -> Vec<FaultRow> {
     vec![
         row(
             "F19",
@@ -633,7 +633,7 @@ fn ports() -> Vec<Row> {
     ]
 }
 
-fn folders() -> Vec<Row> {
+fn folders() -> Vec<FaultRow> {
     let nothing_left = |run: &Isolated, reason: &str| {
         assert_eq!(run.output.code, Some(1), "{:?}", run.output);
         let last = run.output.stderr.lines().last().unwrap_or_default();

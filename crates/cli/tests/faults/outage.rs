@@ -5,36 +5,36 @@ use results::ErrorKind;
 use testkit::eventually;
 
 use crate::harness::{Site, load, site, site_with};
-use crate::row::Row;
+use crate::row::FaultRow;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     vec![
-        Row::told(
+        FaultRow::told(
             "F4",
             "the server goes away and comes back",
             "the run goes on by itself; refused is counted, and not too often",
             a_run_survives_an_outage_and_goes_on_when_the_server_is_back,
         ),
-        Row::told(
+        FaultRow::told(
             "F4",
             "the server goes away for good",
             "the run ends in time, exit 0",
             a_run_whose_server_does_not_come_back_ends_in_time,
         ),
-        Row::told(
+        FaultRow::told(
             "F4",
             "the server goes away for good, with -n",
             "the run gives up after 30 s, says how many of how many were sent, exit 1",
             a_run_by_number_whose_server_does_not_come_back_gives_up,
         )
         .slow(),
-        Row::told(
+        FaultRow::told(
             "F4",
             "the server goes away and comes back, at a constant rate",
             "the gap is in the response times",
             at_a_constant_rate_an_outage_is_in_the_response_times_and_the_connections_come_back,
         ),
-        Row::told(
+        FaultRow::told(
             "F5",
             "every connection is reset",
             "pauses that double, no storm",

@@ -10,72 +10,72 @@ use testkit::{Folder, Refusing, one_line};
 
 use crate::client;
 use crate::harness::{load, site, site_with};
-use crate::row::Row;
+use crate::row::FaultRow;
 use crate::signals::NOTHING_MEASURED;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     vec![
-        Row::told(
+        FaultRow::told(
             "F1",
             "nobody listens; a Unix socket is missing (F21)",
             "exit 1, one line, nothing started",
             a_missing_target_is_one_line_and_starts_nothing,
         ),
-        Row::told(
+        FaultRow::told(
             "F2",
             "the listener's queue is full",
             "exit 1, one line after the timeout",
             a_port_that_accepts_no_connection_is_given_up_after_the_timeout,
         ),
-        Row::told(
+        FaultRow::told(
             "F2",
             "the listener's queue is full once the run has begun",
             "connect_timeout, exit 1, one line",
             a_queue_that_is_full_during_the_run_is_a_connect_timeout,
         ),
-        Row::told(
+        FaultRow::told(
             "F72",
             "Ctrl-C while the first connection is awaited",
             "exit 130, one line: nothing was measured",
             ctrl_c_while_connecting_is_told_as_nothing_measured,
         ),
-        Row::told(
+        FaultRow::told(
             "F18",
             "a name or service that does not exist",
             "exit 1, one line",
             a_name_that_does_not_resolve_is_one_line,
         ),
-        Row::told(
+        FaultRow::told(
             "F20",
             "the hard limit of open files is too low",
             "said before the start, file_limit, the run goes on with fewer",
             a_low_limit_of_open_files_is_reported_and_counted,
         ),
-        Row::told(
+        FaultRow::told(
             "F20",
             "the soft limit of open files is too low",
             "it is raised",
             a_soft_limit_of_open_files_is_raised_silently,
         ),
-        Row::told(
+        FaultRow::told(
             "F21",
             "a Unix socket that was unlinked, is a file, or is nobody's",
             "exit 1, one line",
             a_unix_socket_that_nobody_serves_is_one_line,
         ),
-        Row::told(
+        FaultRow::told(
             "F21",
             "a Unix socket that is unlinked during the run",
             "refused; what was measured stays",
             a_unix_socket_that_vanishes_counts_as_refused,
         ),
-        Row::told(
+        FaultRow::told(
             "F74",
             "the folder of the document vanishes during the run",
             "exit 1, the report stays, the last line says so",
             an_unwritable_document_is_reported_after_the_report,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "a script or body file that cannot be read",
             "exit 1, one line, nothing started",

@@ -38,8 +38,8 @@ pub(crate) enum RowOutcome {
 
 type Check = Box<dyn Fn() -> RowOutcome + Send + Sync>;
 
-/// A row of the table.
-pub(crate) struct Row {
+/// A row of the table: what goes wrong, what is expected, and how that is checked.
+pub(crate) struct FaultRow {
     /// Number of the fault, `F23`.
     pub(crate) id: &'static str,
     /// What goes wrong, as the document says it.
@@ -50,7 +50,7 @@ pub(crate) struct Row {
     check: Check,
 }
 
-impl Row {
+impl FaultRow {
     pub(crate) fn new(
         id: &'static str,
         what: impl Into<String>,
@@ -97,23 +97,24 @@ impl Row {
 
 /// A row that was tried.
 pub(crate) struct TriedRow<'r> {
-    pub(crate) row: &'r Row,
+    pub(crate) row: &'r FaultRow,
     /// `Err`: the violated expectation.
     pub(crate) outcome: Result<RowOutcome, String>,
     pub(crate) took: Duration,
 }
 
 /// Tries the rows, several at a time where possible. The outcomes are in the order of the rows.
-pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<TriedRow<'r>> {
-    let is_alone = |row: &&Row| row.pace == Pace::Alone;
-    let (alone, together): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(is_alone);
+pub(crate) fn try_all<'r>(rows: &[&'r FaultRow]) -> Vec<TriedRow<'r>> {
+    let is_alone = |row: &&FaultRow| row.pace == Pace::Alone;
+    let (alone, together): (Vec<&FaultRow>, Vec<&FaultRow>) =
+        rows.iter().copied().partition(is_alone);
     let mut tried = try_some_at_a_time(&together, ROWS_AT_A_TIME);
     tried.extend(try_some_at_a_time(&alone, 1));
     tried.sort_by_key(|one| rows.iter().position(|row| std::ptr::eq(*row, one.row)));
     tried
 }
 
-fn try_some_at_a_time<'r>(rows: &[&'r Row], at_a_time: usize) -> Vec<TriedRow<'r>> {
+fn try_some_at_a_time<'r>(rows: &[&'r FaultRow], at_a_time: usize) -> Vec<TriedRow<'r>> {
     let next = AtomicUsize::new(0);
     let tried = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -144,8 +145,8 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Tries the quick rows among these; all must hold.
-pub(crate) fn quick_ones_hold(rows: &[Row]) {
-    let quick: Vec<&Row> = rows.iter().filter(|row| row.pace == Pace::Quick).collect();
+pub(crate) fn quick_ones_hold(rows: &[FaultRow]) {
+    let quick: Vec<&FaultRow> = rows.iter().filter(|row| row.pace == Pace::Quick).collect();
     assert!(!quick.is_empty());
     // Tests run in parallel; the rows of all of them would be too many for a small machine.
     static ONE_TABLE: Mutex<()> = Mutex::new(());
@@ -157,7 +158,7 @@ pub(crate) fn quick_ones_hold(rows: &[Row]) {
 
 fn failure(tried: &TriedRow<'_>) -> Option<String> {
     let text = tried.outcome.as_ref().err()?;
-    let Row {
+    let FaultRow {
         id, what, expected, ..
     } = tried.row;
     Some(format!("{id} {what}: expected {expected}\n{text}\n"))
@@ -174,7 +175,7 @@ pub(crate) fn table(tried: &[TriedRow<'_>]) -> String {
                     Err(text) => (first_line(text), "WRONG".to_owned()),
                 };
                 let verdict = format!("{verdict} ({:.1} s)", one.took.as_secs_f64());
-                let Row {
+                let FaultRow {
                     id, what, expected, ..
                 } = one.row;
                 [

@@ -3,53 +3,53 @@
 use testkit::one_line;
 
 use crate::harness::{Load, Run, load, site};
-use crate::row::Row;
+use crate::row::FaultRow;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     vec![
-        Row::told(
+        FaultRow::told(
             "F75",
             "a script fails during the load, or returns no request",
             "exit 1, one line with file and line; report and document stay",
             an_error_during_the_load_names_its_position_and_keeps_the_result,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "request() returns something without the end of a request",
             "exit 1, one line; report and document stay",
             garbage_instead_of_a_request_ends_the_run,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "an endless loop in request(), response() or delay()",
             "the run ends in time with a warning",
             an_endless_loop_ends_with_the_run_and_is_reported,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "an endless loop in one thread of two",
             "the other goes on",
             a_thread_in_an_endless_loop_does_not_hold_up_the_others,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "a script asks for a terabyte at once",
             "exit 1, one line: not enough memory",
             a_string_larger_than_any_memory_is_an_error_of_the_script,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "a script eats memory up to the limit of the process",
             "exit 1, one line: not enough memory",
             memory_that_a_script_uses_up_is_an_error_of_the_script,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "a script reads a file that is missing",
             "exit 1, one line that names it",
             a_file_missing_for_a_script_is_named,
         ),
-        Row::told(
+        FaultRow::told(
             "F75",
             "wrk.thread:stop() in the middle of everything",
             "the run ends, exit 0",

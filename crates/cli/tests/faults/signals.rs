@@ -6,42 +6,42 @@ use std::process::Stdio;
 use testkit::eventually;
 
 use crate::harness::{Load, Run, io_arguments, load, program, site};
-use crate::row::Row;
+use crate::row::FaultRow;
 use crate::scripts::ENDLESS;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     vec![
-        Row::told(
+        FaultRow::told(
             "F72",
             "Ctrl-C during the load, whatever it is",
             "the report of what was, exit 0",
             ctrl_c_during_any_load_prints_the_report,
         ),
-        Row::told(
+        FaultRow::told(
             "F72",
             "Ctrl-C before the first response",
             "the report, exit 0; requests in flight are counted",
             ctrl_c_before_the_first_response_is_no_failure_of_the_server,
         ),
-        Row::told(
+        FaultRow::told(
             "F72",
             "Ctrl-C during the warm-up",
             "an empty window, exit 0",
             ctrl_c_during_the_warm_up_gives_an_empty_window,
         ),
-        Row::told(
+        FaultRow::told(
             "F72",
             "Ctrl-C in setup() or init() of a script",
             "exit 130, one line: nothing was measured",
             ctrl_c_before_the_banner_is_told_as_nothing_measured,
         ),
-        Row::told(
+        FaultRow::told(
             "F72",
             "Ctrl-C during an endless loop in a script",
             "the report, exit 0",
             ctrl_c_ends_an_endless_loop_in_a_script,
         ),
-        Row::told(
+        FaultRow::told(
             "F72",
             "the reader of stdout leaves during the load",
             "exit 141, nothing on stderr, the document is there",

@@ -10,60 +10,60 @@ use testkit::{Folder, Output, Process, one_line};
 
 use crate::harness::{io_arguments, program};
 use crate::judge;
-use crate::row::{GRACE, Row, RowOutcome};
+use crate::row::{FaultRow, GRACE, RowOutcome};
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     vec![
-        Row::new(
+        FaultRow::new(
             "F67",
             "the server is stopped for 800 ms",
             "timeout; the run goes on, exit 0",
             a_server_that_stops,
         )
         .alone(),
-        Row::new(
+        FaultRow::new(
             "F67",
             "the program is stopped for 600 ms in the middle",
             "the run ends at its time, exit 0",
             || stopped_program(&["-d1500ms"], 600, 1500),
         )
         .alone(),
-        Row::new(
+        FaultRow::new(
             "F67",
             "the program is stopped until after its end",
             "the run ends at once, its window is as long as asked for",
             || stopped_program(&["-d1s"], 1500, 1000),
         )
         .alone(),
-        Row::new(
+        FaultRow::new(
             "F67",
             "the program is stopped at a constant rate",
             "what was due meanwhile counts at its lateness",
             a_program_that_stops_at_a_constant_rate,
         )
         .alone(),
-        Row::new(
+        FaultRow::new(
             "F68",
             "eight endless loops on the program's only core",
             "the run ends in time, exit 0",
             a_program_without_a_core_of_its_own,
         )
         .alone(),
-        Row::new(
+        FaultRow::new(
             "F69",
             "the wall clock jumps by an hour, forwards and back",
             "no number knows it",
             a_wall_clock_that_jumps,
         )
         .alone(),
-        Row::new(
+        FaultRow::new(
             "F70",
             "both ends are stopped together, as in a suspended machine",
             "the run goes on, exit 0",
             both_stopped,
         )
         .alone(),
-        Row::new(
+        FaultRow::new(
             "F71",
             "less and less memory for two thousand connections",
             "a sound result, or one line, or the allocator's own end; nothing in between",

@@ -5,9 +5,9 @@ use results::ErrorKind::{
     TlsClosed, Truncated,
 };
 
-use crate::adversary::{Layer, RIGHT, Step, UNTIL_CLOSE, send, usual_tls};
+use crate::adversary::{Layer, RIGHT, ServerStep, UNTIL_CLOSE, send, usual_tls};
 use crate::case::{asked, connected};
-use crate::row::Row;
+use crate::row::FaultRow;
 
 /// A head that announces ten bytes, and five of them.
 const HALF: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.";
@@ -21,55 +21,55 @@ const POST: [&str; 4] = ["-X", "POST", "--body-file", "BODY:16000000"];
 /// Longer than the server takes to read its part of it.
 const TIMEOUT_MS: u64 = 1000;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     [connecting(), ends(), pieces(), requests_unread()]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn connecting() -> Vec<Row> {
+fn connecting() -> Vec<FaultRow> {
     let tls = [usual_tls()];
     let plain = [Layer::Plain];
     [
-        connected("F5", "accept, then RST", &[Step::Reset])
+        connected("F5", "accept, then RST", &[ServerStep::Reset])
             .over(&plain)
             .fails_as(&[Reset, ConnectReset, BrokenPipe]),
-        connected("F5", "accept, then RST", &[Step::Reset])
+        connected("F5", "accept, then RST", &[ServerStep::Reset])
             .over(&tls)
             .fails_as(&[TlsClosed, ConnectReset]),
         connected(
             "F5",
             "RST at the first bytes",
-            &[Step::ReadSome, Step::Reset],
+            &[ServerStep::ReadSome, ServerStep::Reset],
         )
         .fails(Reset),
         connected(
             "F5",
             "RST within the handshake",
-            &[Step::ReadSome, Step::Reset],
+            &[ServerStep::ReadSome, ServerStep::Reset],
         )
         .over(&tls)
         .fails_as(&[TlsClosed, ConnectReset]),
-        connected("F6", "accept, then FIN", &[Step::Fin])
+        connected("F6", "accept, then FIN", &[ServerStep::Fin])
             .over(&plain)
             .fails_as(&[ClosedEarly, BrokenPipe, Reset]),
-        connected("F6", "accept, then FIN", &[Step::Fin])
+        connected("F6", "accept, then FIN", &[ServerStep::Fin])
             .over(&tls)
             .fails(TlsClosed),
-        connected("F15", "accept, then silence", &[Step::Hang])
+        connected("F15", "accept, then silence", &[ServerStep::Hang])
             .over(&plain)
             .fails(Timeout),
-        connected("F15", "accept, then silence", &[Step::Hang])
+        connected("F15", "accept, then silence", &[ServerStep::Hang])
             .over(&tls)
             .fails(ConnectTimeout),
-        connected("F15", "accept, and nothing is read", &[Step::Freeze])
+        connected("F15", "accept, and nothing is read", &[ServerStep::Freeze])
             .over(&plain)
             .fails(Timeout),
         connected(
             "F46",
             "plain HTTP on a port for TLS",
-            &[Step::ReadSome, send(RIGHT), Step::Fin],
+            &[ServerStep::ReadSome, send(RIGHT), ServerStep::Fin],
         )
         .over(&tls)
         .fails(NotTls),
@@ -79,45 +79,45 @@ fn connecting() -> Vec<Row> {
     .collect()
 }
 
-fn ends() -> Vec<Row> {
+fn ends() -> Vec<FaultRow> {
     // An end that arrives with a response makes the request in flight stale.
     let lost = [Stale, ClosedEarly, Reset, BrokenPipe];
     [
         asked(
             "F7",
             "FIN after a response, unannounced",
-            &[send(RIGHT), Step::Fin],
+            &[send(RIGHT), ServerStep::Fin],
         )
         .and_in_tls()
         .then(&lost),
         asked(
             "F8",
             "half close after a response",
-            &[send(RIGHT), Step::HalfClose],
+            &[send(RIGHT), ServerStep::HalfClose],
         )
         .and_in_tls()
         .then(&lost),
-        asked("F9", "RST instead of a response", &[Step::Reset])
+        asked("F9", "RST instead of a response", &[ServerStep::Reset])
             .and_in_tls()
             .fails(Reset),
         asked(
             "F9",
             "RST after the head",
-            &[send(HEAD), Step::Pause(10), Step::Reset],
+            &[send(HEAD), ServerStep::Pause(10), ServerStep::Reset],
         )
         .and_in_tls()
         .fails(Reset),
         asked(
             "F9",
             "RST within the body",
-            &[send(HALF), Step::Pause(10), Step::Reset],
+            &[send(HALF), ServerStep::Pause(10), ServerStep::Reset],
         )
         .and_in_tls()
         .fails(Reset),
         asked(
             "F9",
             "RST right after the last byte",
-            &[send(RIGHT), Step::Pause(10), Step::Reset],
+            &[send(RIGHT), ServerStep::Pause(10), ServerStep::Reset],
         )
         .and_in_tls()
         .then(&lost),
@@ -125,29 +125,34 @@ fn ends() -> Vec<Row> {
             "F9",
             "RST behind an announced \
             close",
-            &[send(ANNOUNCED), Step::Pause(10), Step::Reset],
+            &[send(ANNOUNCED), ServerStep::Pause(10), ServerStep::Reset],
         )
         .and_in_tls(),
-        asked("F9", "FIN instead of a response", &[Step::Fin])
+        asked("F9", "FIN instead of a response", &[ServerStep::Fin])
             .and_in_tls()
             .fails(ClosedEarly),
         asked(
             "F9",
             "FIN within the head",
-            &[send(b"HTTP/1.1 200 OK\r\nContent-Le"), Step::Fin],
+            &[send(b"HTTP/1.1 200 OK\r\nContent-Le"), ServerStep::Fin],
         )
         .and_in_tls()
         .fails(Truncated),
         asked(
             "F9",
             "FIN before the empty line",
-            &[send(b"HTTP/1.1 200 OK\r\n"), Step::Fin],
+            &[send(b"HTTP/1.1 200 OK\r\n"), ServerStep::Fin],
         )
         .fails(Truncated),
-        asked("F9", "FIN within the body", &[send(HALF), Step::Fin])
+        asked("F9", "FIN within the body", &[send(HALF), ServerStep::Fin])
             .and_in_tls()
             .fails(Truncated),
-        asked("F16", "an announced close", &[send(ANNOUNCED), Step::Fin]).and_in_tls(),
+        asked(
+            "F16",
+            "an announced close",
+            &[send(ANNOUNCED), ServerStep::Fin],
+        )
+        .and_in_tls(),
         asked(
             "F16",
             "Keep-Alive: timeout=1, max=1, and an unannounced end",
@@ -156,7 +161,7 @@ fn ends() -> Vec<Row> {
                     b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=1\r\nContent-Length: \
                     2\r\n\r\nok",
                 ),
-                Step::Fin,
+                ServerStep::Fin,
             ],
         )
         .then(&lost),
@@ -164,20 +169,20 @@ fn ends() -> Vec<Row> {
             "F50",
             "the end of an open body without closing \
             alert",
-            &[send(UNTIL_CLOSE), Step::BareFin],
+            &[send(UNTIL_CLOSE), ServerStep::BareFin],
         )
         .over(&[usual_tls()]),
         asked(
             "F50",
             "the end within a body without closing alert",
-            &[send(HALF), Step::BareFin],
+            &[send(HALF), ServerStep::BareFin],
         )
         .over(&[usual_tls()])
         .fails(Truncated),
         asked(
             "F50",
             "an announced end without closing alert",
-            &[send(ANNOUNCED), Step::BareFin],
+            &[send(ANNOUNCED), ServerStep::BareFin],
         )
         .over(&[usual_tls()]),
     ]
@@ -186,32 +191,32 @@ fn ends() -> Vec<Row> {
     .collect()
 }
 
-fn pieces() -> Vec<Row> {
+fn pieces() -> Vec<FaultRow> {
     let sliced = [Layer::Plain, usual_tls()];
     [
         asked(
             "F12",
             "every byte by itself",
-            &[Step::EachByte(RIGHT.to_vec())],
+            &[ServerStep::EachByte(RIGHT.to_vec())],
         )
         .over(&sliced),
         asked(
             "F12",
             "every byte by itself, chunked",
-            &[Step::EachByte(CHUNKED.to_vec())],
+            &[ServerStep::EachByte(CHUNKED.to_vec())],
         )
         .over(&sliced),
         asked(
             "F12",
             "a response cut at every place",
-            &[Step::CutAnywhere(RIGHT.to_vec())],
+            &[ServerStep::CutAnywhere(RIGHT.to_vec())],
         )
         .over(&sliced)
         .requests(RIGHT.len() as u64),
         asked(
             "F12",
             "a chunked response cut at every place",
-            &[Step::CutAnywhere(CHUNKED.to_vec())],
+            &[ServerStep::CutAnywhere(CHUNKED.to_vec())],
         )
         .requests(CHUNKED.len() as u64),
         asked(
@@ -223,41 +228,49 @@ fn pieces() -> Vec<Row> {
         asked(
             "F14",
             "a slow drip that ends in time",
-            &[Step::Drip(RIGHT.to_vec(), 1)],
+            &[ServerStep::Drip(RIGHT.to_vec(), 1)],
         )
         .and_in_tls(),
         asked(
             "F14",
             "a head that drips too slowly",
-            &[Step::Drip(RIGHT.to_vec(), 10)],
+            &[ServerStep::Drip(RIGHT.to_vec(), 10)],
         )
         .and_in_tls()
         .fails(Timeout),
         asked(
             "F14",
             "a body that drips too slowly",
-            &[send(HEAD), Step::Drip(b"0123456789".to_vec(), 20)],
+            &[send(HEAD), ServerStep::Drip(b"0123456789".to_vec(), 20)],
         )
         .fails(Timeout),
-        asked("F15", "silence instead of a response", &[Step::Hang])
+        asked("F15", "silence instead of a response", &[ServerStep::Hang])
             .and_in_tls()
             .fails(Timeout),
         asked(
             "F15",
             "silence within the head",
-            &[send(b"HTTP/1.1 2"), Step::Hang],
+            &[send(b"HTTP/1.1 2"), ServerStep::Hang],
         )
         .fails(Timeout),
-        asked("F15", "silence after the head", &[send(HEAD), Step::Hang])
-            .and_in_tls()
-            .fails(Timeout),
-        asked("F15", "silence within the body", &[send(HALF), Step::Hang])
-            .and_in_tls()
-            .fails(Timeout),
+        asked(
+            "F15",
+            "silence after the head",
+            &[send(HEAD), ServerStep::Hang],
+        )
+        .and_in_tls()
+        .fails(Timeout),
+        asked(
+            "F15",
+            "silence within the body",
+            &[send(HALF), ServerStep::Hang],
+        )
+        .and_in_tls()
+        .fails(Timeout),
         asked(
             "F15",
             "silence within an open body",
-            &[send(UNTIL_CLOSE), Step::Hang],
+            &[send(UNTIL_CLOSE), ServerStep::Hang],
         )
         .fails(Timeout),
     ]
@@ -266,17 +279,21 @@ fn pieces() -> Vec<Row> {
     .collect()
 }
 
-fn requests_unread() -> Vec<Row> {
+fn requests_unread() -> Vec<FaultRow> {
     [
-        asked("F10", "a large request that is never read", &[Step::Freeze])
-            .with(&POST)
-            .fails(Timeout)
-            .patience_ms(TIMEOUT_MS)
-            .slow(),
+        asked(
+            "F10",
+            "a large request that is never read",
+            &[ServerStep::Freeze],
+        )
+        .with(&POST)
+        .fails(Timeout)
+        .patience_ms(TIMEOUT_MS)
+        .slow(),
         asked(
             "F10",
             "a large request that is read late",
-            &[Step::Pause(100), send(ANNOUNCED), Step::Fin],
+            &[ServerStep::Pause(100), send(ANNOUNCED), ServerStep::Fin],
         )
         .with(&POST),
         asked(
@@ -284,7 +301,7 @@ fn requests_unread() -> Vec<Row> {
             "413 before the body was read, then FIN",
             &[
                 send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
-                Step::Fin,
+                ServerStep::Fin,
             ],
         )
         .with(&POST)
@@ -294,8 +311,8 @@ fn requests_unread() -> Vec<Row> {
             "413 before the body was read, then RST",
             &[
                 send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
-                Step::Pause(20),
-                Step::Reset,
+                ServerStep::Pause(20),
+                ServerStep::Reset,
             ],
         )
         .with(&POST)
@@ -303,7 +320,7 @@ fn requests_unread() -> Vec<Row> {
         asked(
             "F11",
             "RST within the request's body",
-            &[Step::Pause(20), Step::Reset],
+            &[ServerStep::Pause(20), ServerStep::Reset],
         )
         .with(&POST)
         // The kernel reports the reset to either send or receive; the other sees an end.

@@ -10,11 +10,11 @@ use results::ErrorKind::{
 use rustls::ServerConfig;
 use rustls::server::StoresServerSessions;
 
-use crate::adversary::{IDENTITY, Layer, RIGHT, Step, send, usual_tls};
+use crate::adversary::{IDENTITY, Layer, RIGHT, ServerStep, send, usual_tls};
 use crate::case::{Case, asked, connected};
-use crate::row::Row;
+use crate::row::FaultRow;
 
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<FaultRow> {
     [certificates(), handshakes(), records()]
         .into_iter()
         .flatten()
@@ -45,8 +45,8 @@ fn changed(versions: TlsVersions, change: impl FnOnce(&mut ServerConfig)) -> Lay
 }
 
 /// A TLS alert: record type, version, length, level, description (RFC 8446 section 6).
-fn alert(level: u8, description: u8) -> Step {
-    Step::Raw(vec![21, 3, 3, 0, 2, level, description])
+fn alert(level: u8, description: u8) -> ServerStep {
+    ServerStep::Raw(vec![21, 3, 3, 0, 2, level, description])
 }
 
 /// Gives every session an ID and never recognizes one.
@@ -151,7 +151,8 @@ fn certificates() -> Vec<Case> {
 
 fn handshakes() -> Vec<Case> {
     let usual = [usual_tls()];
-    let end = |steps: &[Step]| [&[Step::ReadSome], steps, &[Step::BareFin]].concat();
+    let end =
+        |steps: &[ServerStep]| [&[ServerStep::ReadSome], steps, &[ServerStep::BareFin]].concat();
     vec![
         connected(
             "F48",
@@ -166,7 +167,7 @@ fn handshakes() -> Vec<Case> {
         connected(
             "F48",
             "silence within the handshake",
-            &[Step::ReadSome, Step::Hang],
+            &[ServerStep::ReadSome, ServerStep::Hang],
         )
         .over(&usual)
         .fails(ConnectTimeout),
@@ -174,9 +175,9 @@ fn handshakes() -> Vec<Case> {
             "F48",
             "half a record, then silence",
             &[
-                Step::ReadSome,
-                Step::Raw(vec![22, 3, 3, 1, 0, 2]),
-                Step::Hang,
+                ServerStep::ReadSome,
+                ServerStep::Raw(vec![22, 3, 3, 1, 0, 2]),
+                ServerStep::Hang,
             ],
         )
         .over(&usual)
@@ -184,21 +185,23 @@ fn handshakes() -> Vec<Case> {
         connected(
             "F48",
             "16 KiB of garbage",
-            &end(&[Step::Raw(vec![b'x'; 16 * 1024])]),
+            &end(&[ServerStep::Raw(vec![b'x'; 16 * 1024])]),
         )
         .over(&usual)
         .fails(NotTls),
         connected(
             "F48",
             "a handshake record of garbage",
-            &end(&[Step::Raw([&[22, 3, 3, 0, 200][..], &[b'x'; 200]].concat())]),
+            &end(&[ServerStep::Raw(
+                [&[22, 3, 3, 0, 200][..], &[b'x'; 200]].concat(),
+            )]),
         )
         .over(&usual)
         .fails(TlsHandshake),
         connected(
             "F48",
             "a record longer than allowed",
-            &end(&[Step::Raw(
+            &end(&[ServerStep::Raw(
                 [&[22, 3, 3, 255, 255][..], &[b'x'; 65_535]].concat(),
             )]),
         )
@@ -214,7 +217,7 @@ fn handshakes() -> Vec<Case> {
         connected(
             "F49",
             "a server hello of SSL 3.0",
-            &end(&[Step::Raw(
+            &end(&[ServerStep::Raw(
                 // Type 2, 38 bytes, version 3.0, 32 random bytes, no session, cipher 0x0035, no
                 // compression.
                 [
@@ -265,14 +268,14 @@ fn records() -> Vec<Case> {
         asked(
             "F48",
             "a fatal alert instead of a response",
-            &[alert(2, 80), Step::BareFin],
+            &[alert(2, 80), ServerStep::BareFin],
         )
         .over(&[layer(&only(TlsVersions::Only12))])
         .fails_as(&[TlsAlert, TlsRecord]),
         asked(
             "F48",
             "garbage between the records",
-            &[Step::Raw(vec![b'x'; 100]), Step::BareFin],
+            &[ServerStep::Raw(vec![b'x'; 100]), ServerStep::BareFin],
         )
         .over(&usual)
         .fails(TlsRecord),
@@ -280,8 +283,8 @@ fn records() -> Vec<Case> {
             "F48",
             "a record that nobody can decrypt",
             &[
-                Step::Raw([&[23, 3, 3, 0, 64][..], &[9; 64]].concat()),
-                Step::BareFin,
+                ServerStep::Raw([&[23, 3, 3, 0, 64][..], &[9; 64]].concat()),
+                ServerStep::BareFin,
             ],
         )
         .over(&usual)
@@ -289,13 +292,13 @@ fn records() -> Vec<Case> {
         asked(
             "F53",
             "a change of keys before the response",
-            &[Step::ChangeKeys(1), send(RIGHT)],
+            &[ServerStep::ChangeKeys(1), send(RIGHT)],
         )
         .over(&of_13(|_| ())),
         asked(
             "F53",
             "a thousand changes of keys",
-            &[Step::ChangeKeys(1000), send(RIGHT)],
+            &[ServerStep::ChangeKeys(1000), send(RIGHT)],
         )
         .over(&of_13(|_| ()))
         .fails(TlsRecord),

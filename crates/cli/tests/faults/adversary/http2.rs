@@ -12,7 +12,7 @@ use protocol::h2::hpack::Limits;
 use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::{Received, Server, ServerSettings, StreamId, writer};
 
-use super::{Flow, Link, Misbehavior, Step, Tally, bare_fin, is_chosen, perform};
+use super::{Flow, Link, Misbehavior, ServerStep, Tally, bare_fin, is_chosen, perform};
 
 /// How the server speaks HTTP/2.
 #[derive(Debug, Clone, Copy)]
@@ -176,20 +176,20 @@ pub(super) fn answer(
 
 /// Does the steps. Frames are sent before a step that is about the connection.
 fn misbehave(
-    steps: &[Step],
+    steps: &[ServerStep],
     exchange: &mut Exchange<'_>,
     link: &mut Link,
     tally: &Tally,
 ) -> io::Result<Flow> {
     let number = tally.wrong.fetch_add(1, Ordering::SeqCst);
     for step in steps {
-        if let Step::Frames(write) = step {
+        if let ServerStep::Frames(write) = step {
             write(exchange);
             continue;
         }
         let frames = std::mem::take(exchange.output);
-        if let Step::Split = step {
-            perform(&[Step::EachByte(frames)], number, link)?;
+        if let ServerStep::Split = step {
+            perform(&[ServerStep::EachByte(frames)], number, link)?;
             continue;
         }
         link.send(&frames)?;
