@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::state::{Native, State};
+use crate::state::{LuaState, Native};
 use crate::statistics::{Distribution, Statistics};
 use crate::transfer::Value;
 use crate::{Address, Network};
@@ -74,7 +74,7 @@ impl ThreadControl {
 /// A thread's state and control, as the main state sees them.
 #[derive(Clone)]
 pub(crate) struct Thread {
-    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) state: Arc<Mutex<LuaState>>,
     pub(crate) control: Arc<ThreadControl>,
 }
 
@@ -268,7 +268,7 @@ fn thread_argument(threads: &Mutex<Vec<Thread>>, arguments: &[Value]) -> Result<
 }
 
 /// The state of a thread, unless its worker is in the middle of a call.
-fn try_lock(state: &Mutex<State>) -> Option<MutexGuard<'_, State>> {
+fn try_lock(state: &Mutex<LuaState>) -> Option<MutexGuard<'_, LuaState>> {
     match state.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

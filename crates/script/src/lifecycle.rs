@@ -10,7 +10,7 @@ use results::RunResult;
 
 use crate::api::{self, MainShared, SharedNetwork, Thread, ThreadControl, lock};
 use crate::source::{Features, ScriptSource, make_request};
-use crate::state::{self, ScriptText, State};
+use crate::state::{self, LuaState, ScriptText};
 use crate::statistics::{Statistics, summary};
 use crate::transfer::Value;
 use crate::{Network, Phase, ScriptError, Settings};
@@ -19,7 +19,7 @@ const WRK_LUA: &str = include_str!("wrk.lua");
 
 /// A loaded script with its states: the main state and, once started, one state per thread.
 pub struct Script {
-    main: State,
+    main: LuaState,
     shared: MainShared,
     template: StateTemplate,
     addresses: Vec<Address>,
@@ -241,9 +241,9 @@ impl StateTemplate {
     }
 
     /// A state in which the script's top level has run.
-    fn state(&self, natives: Vec<(&'static CStr, state::Native)>) -> Result<State, ScriptError> {
+    fn state(&self, natives: Vec<(&'static CStr, state::Native)>) -> Result<LuaState, ScriptError> {
         let mut state =
-            State::new(WRK_LUA, natives, &self.given).map_err(failed(Phase::Loading))?;
+            LuaState::new(WRK_LUA, natives, &self.given).map_err(failed(Phase::Loading))?;
         if let Some(script) = &self.script {
             state.run_script(script).map_err(failed(Phase::Loading))?;
         }
@@ -321,7 +321,7 @@ fn args(settings: &Settings<'_>) -> Value {
 }
 
 /// What the script defines, checked after `init`.
-fn detect(state: &mut State) -> Result<Features, ScriptError> {
+fn detect(state: &mut LuaState) -> Result<Features, ScriptError> {
     Ok(Features {
         dynamic: defined(state, "request")?,
         response: defined(state, "response")?,
@@ -329,7 +329,7 @@ fn detect(state: &mut State) -> Result<Features, ScriptError> {
     })
 }
 
-fn defined(state: &mut State, name: &str) -> Result<bool, ScriptError> {
+fn defined(state: &mut LuaState, name: &str) -> Result<bool, ScriptError> {
     let answer = state
         .call(c"defined", &[Value::text(name)])
         .map_err(failed(Phase::Init))?;
@@ -338,7 +338,7 @@ fn defined(state: &mut State, name: &str) -> Result<bool, ScriptError> {
 
 /// Makes and checks the fixed batch or, for the first thread, the first request of `request`.
 fn first_batch(
-    state: &mut State,
+    state: &mut LuaState,
     features: Features,
     is_first: bool,
 ) -> Result<Option<Batch>, ScriptError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use engine::source::{Address, Batch, Captured, RequestSource, SourceError};
 
 use crate::api::{ThreadControl, lock};
-use crate::state::{RequestFault, State};
+use crate::state::{LuaState, RequestFault};
 use crate::{Phase, ScriptError};
 
 /// What the script of thread 1 defines. The same is assumed for all threads.
@@ -24,7 +24,7 @@ pub(crate) struct Features {
 /// The state is locked for each call: the main state reads it in `done`, and must be able to detect
 /// a worker that has not returned.
 pub(crate) struct ScriptSource {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LuaState>>,
     control: Arc<ThreadControl>,
     features: Features,
     fixed: Option<Batch>,
@@ -33,7 +33,7 @@ pub(crate) struct ScriptSource {
 impl ScriptSource {
     /// A source that calls `request`, or sends `fixed`.
     pub(crate) fn new(
-        state: Arc<Mutex<State>>,
+        state: Arc<Mutex<LuaState>>,
         control: Arc<ThreadControl>,
         features: Features,
         fixed: Option<Batch>,
@@ -97,12 +97,12 @@ impl RequestSource for ScriptSource {
 ///
 /// # Errors
 /// If it fails, or returns nothing that can be sent.
-pub(crate) fn make_request(state: &mut State, output: &mut Batch) -> Result<(), ScriptError> {
+pub(crate) fn make_request(state: &mut LuaState, output: &mut Batch) -> Result<(), ScriptError> {
     let made = state.request(output);
     made.map_err(|fault| request_error(state, fault))
 }
 
-fn request_error(state: &mut State, fault: RequestFault) -> ScriptError {
+fn request_error(state: &mut LuaState, fault: RequestFault) -> ScriptError {
     let mut returned = |what: &str| {
         let place = place_of_request(state);
         format!("{place}: request() returned {what}, expected a string")
@@ -119,7 +119,7 @@ fn request_error(state: &mut State, fault: RequestFault) -> ScriptError {
 }
 
 /// `file:line` of the function `request`.
-fn place_of_request(state: &mut State) -> String {
+fn place_of_request(state: &mut LuaState) -> String {
     let place = state.call(c"place", &[crate::transfer::Value::text("request")]);
     let place = place.ok().and_then(|place| Some(place.as_text()?.to_vec()));
     place.map_or_else(

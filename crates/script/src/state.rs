@@ -36,7 +36,7 @@ pub(crate) enum RequestFault {
 ///
 /// The lowest slots of its stack are fixed (see `Slot`), so that the calls made for every request
 /// need no allocation of their own. Everything that can raise a Lua error runs under `lua_pcall`.
-pub(crate) struct State {
+pub(crate) struct LuaState {
     raw: *mut lua_State,
     /// Registry reference of wrk.lua's table.
     host_ref: c_int,
@@ -48,7 +48,7 @@ pub(crate) struct State {
 // SAFETY: a Lua state is not tied to a thread. It must only be used by one thread at a time, which
 // `&mut self` in every method ensures. The natives are `Send`, and the pending task is used only
 // during a call.
-unsafe impl Send for State {}
+unsafe impl Send for LuaState {}
 
 /// Stack positions whose values are constant for the life of the state.
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ struct Task {
     data: *mut c_void,
 }
 
-impl State {
+impl LuaState {
     /// A state with all libraries, in which `source` (wrk.lua) has run with `natives` and `given`.
     ///
     /// # Errors
@@ -322,7 +322,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for LuaState {
     fn drop(&mut self) {
         // SAFETY: the state is open and closed only here. What its closures point to is freed
         // afterwards, since finalizers may still call natives. The pointers come from
@@ -413,7 +413,7 @@ struct Initialization<'a> {
 /// Opens the libraries, runs wrk.lua and stores the values of the slots in the registry.
 unsafe extern "C-unwind" fn initialize(raw: *mut lua_State) -> c_int {
     // SAFETY: called by `lua_cpcall` with a `Initialization`, so errors may be raised. The pointers
-    // given to closures stay valid until the state is closed (see `State`).
+    // given to closures stay valid until the state is closed (see `LuaState`).
     unsafe {
         let initialization = &mut *lua::lua_touserdata(raw, 1).cast::<Initialization<'_>>();
         lua::luaL_openlibs(raw);

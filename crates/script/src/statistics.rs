@@ -45,7 +45,7 @@ pub(crate) struct Distribution {
     stdev: f64,
     /// The distinct values in ascending order.
     buckets: Vec<Bucket>,
-    source: Source,
+    source: PercentileSource,
     indexing: Indexing,
 }
 
@@ -71,7 +71,7 @@ enum Indexing {
 
 /// Where percentiles come from.
 #[derive(Debug, Clone)]
-enum Source {
+enum PercentileSource {
     Latency(Box<Histogram>),
     Rates(Rates),
 }
@@ -91,7 +91,7 @@ impl Distribution {
             mean: finite(histogram.mean_ns() / NS_PER_US),
             stdev: finite(histogram.stdev_ns() / NS_PER_US),
             buckets: buckets(distinct.map(|(ns, count)| (whole_us(ns), count))),
-            source: Source::Latency(Box::new(histogram.clone())),
+            source: PercentileSource::Latency(Box::new(histogram.clone())),
             indexing,
         }
     }
@@ -103,7 +103,7 @@ impl Distribution {
             mean: finite(rates.mean()),
             stdev: finite(rates.stdev()),
             buckets: buckets(rates.distinct().map(|(rate, count)| (rate as f64, count))),
-            source: Source::Rates(rates.clone()),
+            source: PercentileSource::Rates(rates.clone()),
             indexing: Indexing::Distinct,
         }
     }
@@ -118,8 +118,10 @@ impl Distribution {
         }
         let percent = percent.min(100.0);
         match &self.source {
-            Source::Latency(histogram) => whole_us(histogram.value_at_percentile(percent)),
-            Source::Rates(rates) => rates.value_at_percentile(percent) as f64,
+            PercentileSource::Latency(histogram) => {
+                whole_us(histogram.value_at_percentile(percent))
+            }
+            PercentileSource::Rates(rates) => rates.value_at_percentile(percent) as f64,
         }
     }
 
