@@ -16,4 +16,4 @@ pub use reflection::{
     Answer, MAX_FILES, ReflectionError, SERVICES, answer, containing, list, named, read,
 };
 pub use schema::{Schema, SchemaError, Sources};
-pub use template::{JsonPiece, Number, Part, put_varint};
+pub use template::{JsonPiece, MessagePiece, Number, put_varint};

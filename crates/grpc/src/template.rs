@@ -15,9 +15,10 @@ pub enum JsonPiece<'t> {
     Hole,
 }
 
-/// A part of an encoded message.
+/// A piece of an encoded message. Together they are a template: all bytes that are the same in
+/// every call are encoded once, and a call only encodes the values of its holes between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum MessagePiece {
     /// Bytes that are always the same.
     Bytes(Vec<u8>),
     /// The text of the hole with this number, from 0.
@@ -29,7 +30,7 @@ pub enum Part {
         /// How it is encoded.
         form: Number,
     },
-    /// These parts, and before them their length as a varint.
+    /// These pieces, and before them their length as a varint.
     Delimited(Vec<Self>),
 }
 
@@ -156,17 +157,20 @@ fn number<T: std::str::FromStr>(text: &str, put: impl FnOnce(T)) -> Option<()> {
 }
 
 impl Method {
-    /// The parts of a request message from protobuf's JSON form with holes.
+    /// The pieces of a request message from protobuf's JSON form with holes.
     ///
     /// # Errors
     /// If it is not JSON, does not fit the type, or has a hole where neither text nor a number is:
     /// the field, and what was expected.
-    pub fn encode_template(&self, json: &[JsonPiece<'_>]) -> Result<Vec<Part>, MessageError> {
+    pub fn encode_template(
+        &self,
+        json: &[JsonPiece<'_>],
+    ) -> Result<Vec<MessagePiece>, MessageError> {
         let value: Value = serde_json::from_str(&with_marks(json))
             .map_err(|error| MessageError::Json(error.to_string()))?;
-        let mut parts = Vec::new();
-        put_message(&self.request(), &value, "", 0, &mut parts)?;
-        Ok(parts)
+        let mut pieces = Vec::new();
+        put_message(&self.request(), &value, "", 0, &mut pieces)?;
+        Ok(pieces)
     }
 }
 
@@ -219,13 +223,13 @@ fn put_message(
     value: &Value,
     at: &str,
     depth: usize,
-    parts: &mut Vec<Part>,
+    pieces: &mut Vec<MessagePiece>,
 ) -> Result<(), MessageError> {
     let fields = match value {
         Value::Object(fields) if depth < DEPTH_MAX => fields,
         value if has_hole(value) => return Err(misplaced(at, message.full_name())),
         value => {
-            return put_fixed(message, value, parts).map_err(|error| inside(at, message, error));
+            return put_fixed(message, value, pieces).map_err(|error| inside(at, message, error));
         }
     };
     let mut choices = Vec::new();
@@ -244,7 +248,7 @@ fn put_message(
         }
         match known {
             Some(field) if has_hole(value) => {
-                put_field(&field, value, &joined(at, name), depth, parts)?;
+                put_field(&field, value, &joined(at, name), depth, pieces)?;
             }
             None if name.contains(MARK) => {
                 return Err(misplaced(
@@ -254,7 +258,7 @@ fn put_message(
             }
             _ => {
                 let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
-                put_fixed(message, &alone, parts).map_err(|error| inside(at, message, error))?;
+                put_fixed(message, &alone, pieces).map_err(|error| inside(at, message, error))?;
             }
         }
     }
@@ -295,11 +299,11 @@ fn inside(outer: &str, message: &MessageDescriptor, error: MessageError) -> Mess
 fn put_fixed(
     message: &MessageDescriptor,
     value: &Value,
-    parts: &mut Vec<Part>,
+    pieces: &mut Vec<MessagePiece>,
 ) -> Result<(), MessageError> {
     let made = DynamicMessage::deserialize(message.clone(), value);
     let made = made.map_err(|error| fault(message, value, &error.to_string()))?;
-    parts.push(Part::Bytes(made.encode_to_vec()));
+    pieces.push(MessagePiece::Bytes(made.encode_to_vec()));
     Ok(())
 }
 
@@ -308,7 +312,7 @@ fn put_field(
     value: &Value,
     at: &str,
     depth: usize,
-    parts: &mut Vec<Part>,
+    pieces: &mut Vec<MessagePiece>,
 ) -> Result<(), MessageError> {
     match value {
         Value::Object(entries) if field.is_map() => {
@@ -321,19 +325,19 @@ fn put_field(
                 let mut inner = Vec::new();
                 put_element(&of_key, &Value::String(key.clone()), &at, depth, &mut inner)?;
                 put_element(&of_value, value, &at, depth, &mut inner)?;
-                put_delimited(field, inner, parts);
+                put_delimited(field, inner, pieces);
             }
             Ok(())
         }
         // A packed list may also be sent element by element.
         Value::Array(elements) if field.is_list() => {
             for (number, element) in elements.iter().enumerate() {
-                put_element(field, element, &format!("{at}[{number}]"), depth, parts)?;
+                put_element(field, element, &format!("{at}[{number}]"), depth, pieces)?;
             }
             Ok(())
         }
         _ if field.is_map() || field.is_list() => Err(misplaced(at, &type_of(field))),
-        value => put_element(field, value, at, depth, parts),
+        value => put_element(field, value, at, depth, pieces),
     }
 }
 
@@ -343,7 +347,7 @@ fn put_element(
     value: &Value,
     at: &str,
     depth: usize,
-    parts: &mut Vec<Part>,
+    pieces: &mut Vec<MessagePiece>,
 ) -> Result<(), MessageError> {
     if !has_hole(value) {
         let name = field.name().to_owned();
@@ -353,7 +357,7 @@ fn put_element(
             value.clone()
         };
         let alone = Value::Object([(name, value)].into_iter().collect());
-        let put = put_fixed(field.parent_message(), &alone, parts);
+        let put = put_fixed(field.parent_message(), &alone, pieces);
         return put.map_err(|error| match error {
             MessageError::Field { problem, .. } => MessageError::Field {
                 at: at.to_owned(),
@@ -364,7 +368,7 @@ fn put_element(
     }
     match (field.kind(), value) {
         (Kind::String, Value::String(text)) => {
-            put_delimited(field, text_of(text), parts);
+            put_delimited(field, text_of(text), pieces);
             Ok(())
         }
         (Kind::Message(message), value) if !field.is_group() => {
@@ -377,15 +381,15 @@ fn put_element(
                 }
                 _ => return Err(misplaced(at, message.full_name())),
             }
-            put_delimited(field, inner, parts);
+            put_delimited(field, inner, pieces);
             Ok(())
         }
         (kind, Value::String(text)) => {
             let alone = text_of(text);
             match (Number::of(&kind), alone.as_slice()) {
-                (Some(form), [Part::Text(hole)]) => {
-                    parts.push(tag(field, form.wire_type()));
-                    parts.push(Part::Number { hole: *hole, form });
+                (Some(form), [MessagePiece::Text(hole)]) => {
+                    pieces.push(tag(field, form.wire_type()));
+                    pieces.push(MessagePiece::Number { hole: *hole, form });
                     Ok(())
                 }
                 (Some(_), _) => Err(MessageError::Field {
@@ -409,28 +413,32 @@ fn misplaced(at: &str, type_name: &str) -> MessageError {
     }
 }
 
-/// A string as parts.
-fn text_of(text: &str) -> Vec<Part> {
-    let parts = text.split(MARK).enumerate().map(|(number, piece)| {
+/// A string as pieces.
+fn text_of(text: &str) -> Vec<MessagePiece> {
+    let pieces = text.split(MARK).enumerate().map(|(number, piece)| {
         let hole = (number % 2 == 1).then(|| piece.parse().ok()).flatten();
         match hole {
-            Some(hole) => Part::Text(hole),
-            None => Part::Bytes(piece.as_bytes().to_vec()),
+            Some(hole) => MessagePiece::Text(hole),
+            None => MessagePiece::Bytes(piece.as_bytes().to_vec()),
         }
     });
-    parts
-        .filter(|part| *part != Part::Bytes(Vec::new()))
+    pieces
+        .filter(|piece| *piece != MessagePiece::Bytes(Vec::new()))
         .collect()
 }
 
 /// Appends a field whose value has a length.
-fn put_delimited(field: &FieldDescriptor, inner: Vec<Part>, parts: &mut Vec<Part>) {
-    parts.push(tag(field, 2));
-    parts.push(Part::Delimited(inner));
+fn put_delimited(
+    field: &FieldDescriptor,
+    inner: Vec<MessagePiece>,
+    pieces: &mut Vec<MessagePiece>,
+) {
+    pieces.push(tag(field, 2));
+    pieces.push(MessagePiece::Delimited(inner));
 }
 
-fn tag(field: &FieldDescriptor, wire_type: u64) -> Part {
+fn tag(field: &FieldDescriptor, wire_type: u64) -> MessagePiece {
     let mut bytes = Vec::new();
     put_varint(u64::from(field.number()) << 3 | wire_type, &mut bytes);
-    Part::Bytes(bytes)
+    MessagePiece::Bytes(bytes)
 }

@@ -1,6 +1,6 @@
 //! Messages with holes: filled, they are the messages of the JSON in which the holes are filled.
 
-use grpc::{JsonPiece, Method, Number, Part, Schema, Sources, put_varint};
+use grpc::{JsonPiece, MessagePiece, Method, Number, Schema, Sources, put_varint};
 use testkit::Folder;
 
 const ALL: &str = r#"
@@ -74,15 +74,15 @@ fn pieces(json: &str) -> Vec<JsonPiece<'_>> {
     pieces
 }
 
-fn filled(parts: &[Part], values: &[&str], output: &mut Vec<u8>) {
-    for part in parts {
-        match part {
-            Part::Bytes(bytes) => output.extend_from_slice(bytes),
-            Part::Text(hole) => output.extend_from_slice(values[*hole].as_bytes()),
-            Part::Number { hole, form } => {
+fn filled(pieces: &[MessagePiece], values: &[&str], output: &mut Vec<u8>) {
+    for piece in pieces {
+        match piece {
+            MessagePiece::Bytes(bytes) => output.extend_from_slice(bytes),
+            MessagePiece::Text(hole) => output.extend_from_slice(values[*hole].as_bytes()),
+            MessagePiece::Number { hole, form } => {
                 assert!(form.encode(values[*hole].as_bytes(), output), "{form:?}");
             }
-            Part::Delimited(inner) => {
+            MessagePiece::Delimited(inner) => {
                 let mut bytes = Vec::new();
                 filled(inner, values, &mut bytes);
                 put_varint(bytes.len() as u64, output);

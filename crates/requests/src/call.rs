@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use grpc::{JsonPiece, MessageError, Method, Number, Part, Schema, SchemaError, put_varint};
+use grpc::{
+    JsonPiece, MessageError, MessagePiece, Method, Number, Schema, SchemaError, put_varint,
+};
 use protocol::h2::grpc::{MessageFault, framed};
 
 use crate::csv::Table;
@@ -117,9 +119,9 @@ impl Methods {
             texts.push(JsonPiece::Text("{}"));
         }
         let holes: Vec<(Value, usize)> = body.pieces.iter().filter_map(Piece::value).collect();
-        let parts = method.encode_template(&texts);
-        let parts = parts.map_err(|error| fault(error.into()))?;
-        let chunks = flattened(parts, &holes);
+        let pieces = method.encode_template(&texts);
+        let pieces = pieces.map_err(|error| fault(error.into()))?;
+        let chunks = flattened(pieces, &holes);
         for chunk in &chunks {
             if let Chunk::Gap { filling, at } = chunk {
                 check_value(*filling, tables).map_err(|problem| Fault::new(*at, problem))?;
@@ -153,24 +155,24 @@ fn message_of_bytes(body: &Template) -> Result<Vec<Chunk>, CallError> {
 }
 
 /// Parts one after the other. A length is a gap if what it counts has gaps of different lengths.
-fn flattened(parts: Vec<Part>, holes: &[(Value, usize)]) -> Vec<Chunk> {
+fn flattened(pieces: Vec<MessagePiece>, holes: &[(Value, usize)]) -> Vec<Chunk> {
     let mut chunks = Vec::new();
-    for part in parts {
-        let filling = match part {
-            Part::Bytes(bytes) => {
+    for piece in pieces {
+        let filling = match piece {
+            MessagePiece::Bytes(bytes) => {
                 chunks.push(Chunk::Bytes(bytes));
                 continue;
             }
-            Part::Delimited(inner) => {
+            MessagePiece::Delimited(inner) => {
                 let inner = flattened(inner, holes);
                 chunks.push(length_of(&inner));
                 chunks.extend(inner);
                 continue;
             }
-            Part::Text(hole) => holes
+            MessagePiece::Text(hole) => holes
                 .get(hole)
                 .map(|(value, at)| (Filling::Value(*value), *at)),
-            Part::Number { hole, form } => holes.get(hole).map(|(value, at)| {
+            MessagePiece::Number { hole, form } => holes.get(hole).map(|(value, at)| {
                 (
                     Filling::Number {
                         value: *value,
