@@ -15,15 +15,16 @@ use crate::content::Content;
 use crate::host::{Host, is_absence};
 
 pub(crate) use record::{Begin, FORMAT_VERSION, Record, Resource, StoredContent, Undo};
-use record::{Line, encode, lines};
+use record::{JournalLine, encode, lines};
 
 const FILE_NAME: &str = "journal";
 /// A damaged journal is kept under this name after its readable part was restored.
 const DAMAGED_NAME: &str = "journal.damaged";
 
-/// A changed resource and everything that was done to it.
+/// A changed resource and everything that was done to it, from all lines of the journal about it.
+/// It says whether and how the resource is restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct JournalEntry {
     pub(crate) id: u32,
     pub(crate) resource: Resource,
     /// State before the first change; `None` for a file that did not exist, and for commands.
@@ -48,7 +49,7 @@ pub(crate) struct Entry {
     pub(crate) is_restored: bool,
 }
 
-impl Entry {
+impl JournalEntry {
     /// The file of the resource.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         file_of(&self.resource)
@@ -109,7 +110,7 @@ pub(crate) fn journal_path(folder: &Path) -> PathBuf {
 pub(crate) struct Journal {
     path: PathBuf,
     pub(crate) begin: Begin,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<JournalEntry>,
     /// Related settings and their values before the latest write.
     pub(crate) related: BTreeMap<PathBuf, Content>,
     /// An append failed. There may be half a record at the end, so nothing may be appended.
@@ -196,16 +197,16 @@ impl Journal {
         let mut first_damaged = None;
         for (index, line) in lines.into_iter().enumerate() {
             let understood = match (line, &mut journal) {
-                (Line::OtherVersion(version), _) => return Err(ReadError::Version(version)),
-                (Line::Record(record), None) => match *record {
+                (JournalLine::OtherVersion(version), _) => return Err(ReadError::Version(version)),
+                (JournalLine::Record(record), None) => match *record {
                     Record::Begin(begin) => {
                         journal = Some(Self::of(folder, begin));
                         true
                     }
                     _ => false,
                 },
-                (Line::Record(record), Some(journal)) => journal.apply_record(*record),
-                (Line::Damaged, _) => false,
+                (JournalLine::Record(record), Some(journal)) => journal.apply_record(*record),
+                (JournalLine::Damaged, _) => false,
             };
             if !understood {
                 first_damaged.get_or_insert(index + 1);
@@ -233,7 +234,7 @@ impl Journal {
             Record::Save { id, resource, old } => {
                 let is_new = self.entry(id).is_none();
                 if is_new {
-                    self.entries.push(Entry {
+                    self.entries.push(JournalEntry {
                         id,
                         resource,
                         old,
@@ -301,17 +302,17 @@ impl Journal {
         }
     }
 
-    fn with_entry(&mut self, id: u32, change: impl FnOnce(&mut Entry) -> bool) -> bool {
+    fn with_entry(&mut self, id: u32, change: impl FnOnce(&mut JournalEntry) -> bool) -> bool {
         let entry = self.entries.iter_mut().find(|entry| entry.id == id);
         entry.is_some_and(change)
     }
 
-    pub(crate) fn entry(&self, id: u32) -> Option<&Entry> {
+    pub(crate) fn entry(&self, id: u32) -> Option<&JournalEntry> {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
     /// The entry of the same resource, under whatever name.
-    pub(crate) fn entry_of(&self, resource: &Resource) -> Option<&Entry> {
+    pub(crate) fn entry_of(&self, resource: &Resource) -> Option<&JournalEntry> {
         match file_of(resource) {
             Some(file) => self.entry_at(&file),
             None => self.entries.iter().find(|it| it.resource == *resource),
@@ -319,7 +320,7 @@ impl Journal {
     }
 
     /// Whether the resource was only changed by a write of a related setting.
-    pub(crate) fn is_only_side_effect(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_only_side_effect(&self, entry: &JournalEntry) -> bool {
         !entry.has_own_write
             && self
                 .entries
@@ -352,7 +353,7 @@ impl Journal {
     }
 
     /// The entry of the setting with this file.
-    pub(crate) fn entry_at(&self, path: &Path) -> Option<&Entry> {
+    pub(crate) fn entry_at(&self, path: &Path) -> Option<&JournalEntry> {
         self.entries
             .iter()
             .find(|entry| entry.file().as_deref() == Some(path))
@@ -363,7 +364,7 @@ impl Journal {
         &self,
         related: &BTreeMap<PathBuf, Content>,
     ) -> BTreeMap<PathBuf, Content> {
-        let files: BTreeSet<PathBuf> = self.entries.iter().filter_map(Entry::file).collect();
+        let files: BTreeSet<PathBuf> = self.entries.iter().filter_map(JournalEntry::file).collect();
         related
             .iter()
             .filter(|(path, content)| {
@@ -427,13 +428,13 @@ impl Journal {
     /// What remains to be restored, last change first, and then the command for the end. Of a
     /// damaged journal also what was saved but apparently not written: the record of the write may
     /// be lost.
-    pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = &JournalEntry> {
         let has_changes = self.has_changes() || self.is_damaged;
-        let is_unfinished = move |entry: &&Entry| {
+        let is_unfinished = move |entry: &&JournalEntry| {
             let may_be_changed = entry.is_written || self.is_damaged;
             has_changes && may_be_changed && !entry.is_restored
         };
-        let is_at_end = |entry: &&Entry| entry.resource == Resource::AtEnd;
+        let is_at_end = |entry: &&JournalEntry| entry.resource == Resource::AtEnd;
         let changes = self.entries.iter().rev().filter(move |it| !is_at_end(it));
         let at_end = self.entries.iter().rev().filter(is_at_end);
         changes.chain(at_end).filter(is_unfinished)

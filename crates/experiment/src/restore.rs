@@ -12,7 +12,7 @@ use crate::change::sysctl_path;
 use crate::content::Content;
 use crate::hooks::Failure;
 use crate::host::{Host, is_absence};
-use crate::journal::{Entry, Journal, ReadError, Resource};
+use crate::journal::{Journal, JournalEntry, ReadError, Resource};
 use crate::safety::{SafetyError, changed_machine, refuse_untrusted, restore_command, take_lock};
 
 pub use preview::preview;
@@ -178,7 +178,7 @@ impl RestoreReport {
 
     /// Adds what happened to a resource. A setting can be checked more than once, with each setting
     /// that changes it.
-    fn add(&mut self, journal: &Journal, entry: &Entry, (outcome, said): Done) {
+    fn add(&mut self, journal: &Journal, entry: &JournalEntry, (outcome, said): Done) {
         let what = entry.resource.to_string();
         let command = restore_command(journal.folder());
         match self.steps.iter_mut().find(|step| step.what == what) {
@@ -293,7 +293,7 @@ fn refuse_other_machine(host: &dyn Host, journal: &Journal) -> Result<(), Safety
 }
 
 fn refuse_other_namespace(host: &dyn Host, journal: &Journal) -> Result<(), SafetyError> {
-    let has_to_do_with_it = |entry: &Entry| !matches!(entry.resource, Resource::File { .. });
+    let has_to_do_with_it = |entry: &JournalEntry| !matches!(entry.resource, Resource::File { .. });
     if !is_elsewhere(host, journal) || !journal.unfinished().any(has_to_do_with_it) {
         return Ok(());
     }
@@ -315,7 +315,7 @@ pub(crate) fn put_back(
         changed_machine: changed_machine(host, &journal.begin),
         ..RestoreReport::default()
     };
-    let unfinished: Vec<Entry> = journal.unfinished().cloned().collect();
+    let unfinished: Vec<JournalEntry> = journal.unfinished().cloned().collect();
     for entry in unfinished {
         // A setting that changed along with another one is restored together with that one.
         if journal.is_only_side_effect(&entry) && journal.has_unfinished_cause(entry.id) {
@@ -351,7 +351,7 @@ pub(crate) fn put_back(
 fn put_entry_back(
     host: &mut dyn Host,
     journal: &mut Journal,
-    entry: &Entry,
+    entry: &JournalEntry,
     conflicts: Conflicts,
 ) -> Vec<(u32, Done)> {
     let outcome = match (&entry.resource, why_gone(host, journal, entry)) {
@@ -376,7 +376,7 @@ const REBOOTED: &str = "reset by the reboot";
 const ELSEWHERE: &str = "skipped: it belongs to another network namespace";
 
 /// Why a setting of the sweep no longer exists here. Network settings exist in each namespace.
-fn why_gone(host: &dyn Host, journal: &Journal, entry: &Entry) -> Option<&'static str> {
+fn why_gone(host: &dyn Host, journal: &Journal, entry: &JournalEntry) -> Option<&'static str> {
     let Resource::Sysctl { key } = &entry.resource else {
         return None;
     };
@@ -391,7 +391,7 @@ fn why_gone(host: &dyn Host, journal: &Journal, entry: &Entry) -> Option<&'stati
 fn put_file_back(
     host: &mut dyn Host,
     path: &Path,
-    entry: &Entry,
+    entry: &JournalEntry,
     conflicts: Conflicts,
 ) -> RestoreOutcome {
     // The temporary file of an interrupted replacement; usually there is none.
@@ -419,7 +419,7 @@ fn put_file_back(
     }
 }
 
-fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcome {
+fn foreign(entry: &JournalEntry, now: Option<&Content>, is_kept: bool) -> RestoreOutcome {
     let shown = |content: &Content| entry.resource.shown(content);
     RestoreOutcome::Foreign {
         now: now.map(shown),
@@ -430,7 +430,7 @@ fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcom
 
 /// Runs the command that undoes another one, or the restart hook. A command that can never succeed
 /// would block every other sweep, so the user can have it forgotten.
-fn undo(host: &mut dyn Host, entry: &Entry, conflicts: Conflicts) -> Done {
+fn undo(host: &mut dyn Host, entry: &JournalEntry, conflicts: Conflicts) -> Done {
     let is_restart = entry.resource == Resource::AtEnd;
     let is_kept = conflicts == Conflicts::Keep;
     match run_undo(host, entry) {
@@ -444,7 +444,7 @@ fn undo(host: &mut dyn Host, entry: &Entry, conflicts: Conflicts) -> Done {
     }
 }
 
-fn run_undo(host: &mut dyn Host, entry: &Entry) -> Result<(), Failure> {
+fn run_undo(host: &mut dyn Host, entry: &JournalEntry) -> Result<(), Failure> {
     let Some(undo) = &entry.undo else {
         let why = "the journal does not record how to undo it".to_owned();
         return Err(why.into());

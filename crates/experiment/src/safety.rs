@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use plan::shell::quoted;
 
 use crate::host::{CommandOutput, Host, Lock, UntrustedPath};
-use crate::journal::{Begin, Entry, FORMAT_VERSION, Journal, ReadError, Resource, journal_path};
+use crate::journal::{
+    Begin, FORMAT_VERSION, Journal, JournalEntry, ReadError, Resource, journal_path,
+};
 
 /// Name of the lock file in the journal's folder.
 pub(crate) const LOCK_NAME: &str = "lock";
@@ -218,7 +220,7 @@ fn known(readable: Option<&Journal>) -> String {
                 records, and remove it"
             .to_owned();
     };
-    let line = |entry: &Entry| match (&entry.resource, &entry.old, &entry.undo) {
+    let line = |entry: &JournalEntry| match (&entry.resource, &entry.old, &entry.undo) {
         (file @ Resource::File { .. }, Some(old), _) => format!("{file} had {}", file.shown(old)),
         (resource, Some(old), _) => format!("{resource} was {old}"),
         (file @ Resource::File { .. }, None, _) => format!("{file} was not there"),

@@ -174,9 +174,10 @@ pub(crate) enum Record {
     },
 }
 
-/// A line of a journal.
+/// What a line of a journal says. A line that another version of the program wrote is not damaged:
+/// nothing of its journal is used.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum JournalLine {
     Record(Box<Record>),
     /// A complete line of an unknown version.
     OtherVersion(u64),
@@ -194,7 +195,7 @@ pub(super) fn encode(record: &Record) -> io::Result<Vec<u8>> {
 /// The complete lines, and their total length. A last line without a line feed was cut off while it
 /// was written, and is left out. So are zeros at the end, with which file systems fill blocks that
 /// did not reach the disk.
-pub(super) fn lines(bytes: &[u8]) -> (Vec<Line>, usize) {
+pub(super) fn lines(bytes: &[u8]) -> (Vec<JournalLine>, usize) {
     let mut found = Vec::new();
     let mut whole_bytes = 0;
     for line in bytes.split_inclusive(|&byte| byte == b'\n') {
@@ -207,12 +208,12 @@ pub(super) fn lines(bytes: &[u8]) -> (Vec<Line>, usize) {
     (found, whole_bytes)
 }
 
-fn decode(line: &[u8]) -> Line {
+fn decode(line: &[u8]) -> JournalLine {
     let Some((sum, json)) = line.split_at_checked(9) else {
-        return Line::Damaged;
+        return JournalLine::Damaged;
     };
     if sum != format!("{:08x} ", crc32(json)).as_bytes() {
-        return Line::Damaged;
+        return JournalLine::Damaged;
     }
     // The version is checked first: the rest of a later version need not be understood.
     let version = serde_json::from_slice::<serde_json::Value>(json)
@@ -220,10 +221,11 @@ fn decode(line: &[u8]) -> Line {
         .and_then(|value| value["begin"]["version"].as_u64());
     match version {
         Some(version) if version == 0 || version > u64::from(FORMAT_VERSION) => {
-            Line::OtherVersion(version)
+            JournalLine::OtherVersion(version)
         }
-        _ => serde_json::from_slice(json)
-            .map_or(Line::Damaged, |record| Line::Record(Box::new(record))),
+        _ => serde_json::from_slice(json).map_or(JournalLine::Damaged, |record| {
+            JournalLine::Record(Box::new(record))
+        }),
     }
 }
 
@@ -270,7 +272,7 @@ mod tests {
             let line = encode(&record).unwrap();
             assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
             let (found, length) = lines(&line);
-            assert_eq!(found, [Line::Record(Box::new(record))]);
+            assert_eq!(found, [JournalLine::Record(Box::new(record))]);
             assert_eq!(length, line.len());
         }
     }
@@ -279,7 +281,7 @@ mod tests {
     fn a_later_version_is_recognized_whatever_it_contains() {
         let json = br#"{"begin":{"version":3,"news":[]}}"#;
         let line = format!("{:08x} {}\n", crc32(json), String::from_utf8_lossy(json));
-        assert_eq!(lines(line.as_bytes()).0, [Line::OtherVersion(3)]);
+        assert_eq!(lines(line.as_bytes()).0, [JournalLine::OtherVersion(3)]);
     }
 
     #[test]
@@ -288,7 +290,7 @@ mod tests {
                     \"boot_id\":\"b\",\"network_namespace\":\"n\"}}";
         let line = format!("{:08x} {json}\n", crc32(json.as_bytes()));
         let (found, _) = lines(line.as_bytes());
-        let [Line::Record(record)] = &found[..] else {
+        let [JournalLine::Record(record)] = &found[..] else {
             panic!("{found:?}");
         };
         assert!(matches!(&**record, Record::Begin(begin) if begin.host_name.is_none()));
@@ -316,7 +318,10 @@ mod tests {
             let mut bytes = line.clone();
             bytes[at] ^= 1;
             let (found, _) = lines(&bytes);
-            assert!(found.contains(&Line::Damaged), "byte {at}: {found:?}");
+            assert!(
+                found.contains(&JournalLine::Damaged),
+                "byte {at}: {found:?}"
+            );
         }
     }
 

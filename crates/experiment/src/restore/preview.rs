@@ -7,7 +7,7 @@ use plan::units;
 use super::{Conflicts, REBOOTED, usable, why_gone};
 use crate::content::Content;
 use crate::host::{Host, is_absence};
-use crate::journal::{Entry, Journal, Resource, Undo};
+use crate::journal::{Journal, JournalEntry, Resource, Undo};
 use crate::safety::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted, take_lock};
 
 /// A line for each resource that [`crate::restore`] would restore, in its order; `None` if there is
@@ -46,7 +46,12 @@ pub fn preview(
     Ok(Some(lines))
 }
 
-fn line(host: &dyn Host, journal: &Journal, entry: &Entry, conflicts: Conflicts) -> Option<String> {
+fn line(
+    host: &dyn Host,
+    journal: &Journal,
+    entry: &JournalEntry,
+    conflicts: Conflicts,
+) -> Option<String> {
     if let (Resource::Command { .. } | Resource::AtEnd, Some(undo)) = (&entry.resource, &entry.undo)
     {
         return Some(command(undo));

@@ -8,7 +8,7 @@ use super::{Conflicts, RestoreOutcome, foreign};
 use crate::change::sysctl_name;
 use crate::content::Content;
 use crate::host::Host;
-use crate::journal::{Entry, Journal, Record, Resource, StoredContent};
+use crate::journal::{Journal, JournalEntry, Record, Resource, StoredContent};
 use crate::related_settings::read_related;
 
 /// How often a group of settings is restored. Writing a rounded value changes its exact
@@ -57,7 +57,9 @@ pub(super) fn put_back(
 
 fn is_as_before(host: &dyn Host, journal: &Journal, id: u32) -> bool {
     let entry = journal.entry(id);
-    let now = entry.and_then(Entry::file).map(|path| host.read(&path));
+    let now = entry
+        .and_then(JournalEntry::file)
+        .map(|path| host.read(&path));
     match (entry.and_then(|entry| entry.old.as_ref()), now) {
         (Some(old), Some(Ok(now))) => old.0 == now,
         _ => false,
@@ -116,7 +118,7 @@ fn put_one_back(
 fn write_in_group(
     host: &mut dyn Host,
     journal: &mut Journal,
-    entry: &Entry,
+    entry: &JournalEntry,
     path: &Path,
     old: &Content,
 ) -> io::Result<()> {
@@ -163,7 +165,7 @@ fn read_members(
 ) -> io::Result<BTreeMap<u32, Content>> {
     let mut found = BTreeMap::new();
     for id in members {
-        let file = journal.entry(*id).and_then(Entry::file);
+        let file = journal.entry(*id).and_then(JournalEntry::file);
         let now = file.map(|path| Content::read(host, &path)).transpose()?;
         found.extend(now.flatten().map(|now| (*id, now)));
     }

@@ -11,7 +11,7 @@ use super::options::{option_name, option_value};
 use super::problems::Problems;
 use super::section::{Section, fields_of};
 use super::suggestions::{shown, unknown};
-use super::value::{Entry, HostName, Limit, Name, Text, Value, check_name, one_or_more};
+use super::value::{HostName, Limit, Name, TableEntry, Text, Value, check_name, one_or_more};
 use crate::change::sysctl_path;
 use crate::environment::normal;
 use crate::factor::{Check, Factor, FactorKind, Level, LevelValue};
@@ -265,7 +265,7 @@ impl Reader<'_> {
     }
 
     /// `connections = [64, 96, 400]`: the key is the option, and the value its levels.
-    fn short_option(&mut self, rest: &[Entry], known: &[&str]) -> Option<Read> {
+    fn short_option(&mut self, rest: &[TableEntry], known: &[&str]) -> Option<Read> {
         let [(key, value)] = rest else {
             for (key, value) in rest {
                 let text = match value.get_ref().as_list() {
@@ -401,7 +401,7 @@ fn read_level(level: &Value, line: usize, names: Names) -> Result<Level, String>
 }
 
 /// The values of a table; nested keys are joined with dots, as TOML reads `a.b = 1`.
-fn flattened(entries: &[Entry]) -> Vec<(String, &Value)> {
+fn flattened(entries: &[TableEntry]) -> Vec<(String, &Value)> {
     let mut found = Vec::new();
     for (key, value) in entries {
         let key = key.get_ref();

@@ -6,7 +6,7 @@ use plan::{Setter, find_option};
 
 use super::problems::Problems;
 use super::suggestions::{misplaced, shown};
-use super::value::{Entry, Value};
+use super::value::{TableEntry, Value};
 
 /// wrkbench's long options with their values, in the order of the file; each name once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -193,7 +193,7 @@ pub(super) fn option_value(
 
 /// Load options from the entries of a table.
 pub(super) fn read_options(
-    entries: Vec<Entry>,
+    entries: Vec<TableEntry>,
     folder: &Path,
     problems: &mut Problems,
 ) -> LoadOptions {

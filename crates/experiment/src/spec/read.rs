@@ -20,8 +20,8 @@ use super::section::{Section, fields_of};
 use super::selection::selectable;
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
 use super::value::{
-    ArrivalsName, Command, Conditions, Entry, HostName, Limit, Metrics, Name, NumberIn, Percentage,
-    Places, Rate, Sockets, Text, Time, Url, Value, one_or_more,
+    ArrivalsName, Command, Conditions, HostName, Limit, Metrics, Name, NumberIn, Percentage,
+    Places, Rate, Sockets, TableEntry, Text, Time, Url, Value, one_or_more,
 };
 use super::{
     Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS,
@@ -495,13 +495,13 @@ fn read_baseline(value: &Spanned<Value>, spec: &Spec, problems: &mut Problems) -
         problems.add(line, text);
         return None;
     };
-    let is_every = |(key, _): &&Entry| key.get_ref() == "every";
+    let is_every = |(key, _): &&TableEntry| key.get_ref() == "every";
     let every = entries.iter().find(is_every).and_then(|(_, value)| {
         type Every = NumberIn<u32, 1, { MAX_CELLS as u64 }>;
         let line = problems.line(value.span().start);
         problems.keep(line, "every", Every::try_from(value.get_ref().clone()))
     });
-    let levels: Vec<Entry> = entries.iter().filter(|it| !is_every(it)).cloned().collect();
+    let levels: Vec<TableEntry> = entries.iter().filter(|it| !is_every(it)).cloned().collect();
     Some(Baseline {
         cell: read_selection("baseline", line, &levels, spec, problems)?,
         every: every.map_or(BASELINE_EVERY, |NumberIn(every)| every),
@@ -511,7 +511,7 @@ fn read_baseline(value: &Spanned<Value>, spec: &Spec, problems: &mut Problems) -
 fn read_selection(
     name: &str,
     line: usize,
-    entries: &[Entry],
+    entries: &[TableEntry],
     spec: &Spec,
     problems: &mut Problems,
 ) -> Option<Selection> {

@@ -9,7 +9,7 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::problems::Problems;
 use super::suggestions::unknown;
-use super::value::{Entry, Value};
+use super::value::{TableEntry, Value};
 
 /// A table of the file, or what is left of it.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl<'a> Section<'a> {
     }
 
     /// All keys that are left, in the order of the file.
-    pub(super) fn rest(&mut self, problems: &mut Problems) -> Vec<Entry> {
+    pub(super) fn rest(&mut self, problems: &mut Problems) -> Vec<TableEntry> {
         let mut entries = Vec::new();
         for (key, value) in std::mem::take(&mut self.left) {
             let (line, span) = (problems.line(key.span().start), value.span());

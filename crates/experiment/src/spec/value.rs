@@ -22,11 +22,11 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     List(Vec<Spanned<Self>>),
-    Table(Vec<Entry>),
+    Table(Vec<TableEntry>),
 }
 
-/// A key and its value.
-pub(super) type Entry = (Spanned<String>, Spanned<Value>);
+/// A key and its value in a table of an experiment file (TOML), with their places in the text.
+pub(super) type TableEntry = (Spanned<String>, Spanned<Value>);
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut table: Vec<Entry> = Vec::new();
+        let mut table: Vec<TableEntry> = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             table.push(entry);
         }
@@ -145,7 +145,7 @@ impl Value {
         self.as_list().map_or_else(|| self.refuse(expected), Ok)
     }
 
-    pub(super) fn as_table(&self) -> Option<&[Entry]> {
+    pub(super) fn as_table(&self) -> Option<&[TableEntry]> {
         match self {
             Self::Table(entries) => Some(entries),
             _ => None,
