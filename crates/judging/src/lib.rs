@@ -8,6 +8,7 @@
 
 mod consistency;
 mod criteria;
+pub mod episodes;
 mod fleet;
 mod percentiles;
 mod profile;
@@ -15,7 +16,6 @@ mod relative;
 mod remedy;
 pub mod sentences;
 mod settling;
-pub mod story;
 mod verdict;
 mod warnings;
 

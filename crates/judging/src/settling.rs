@@ -7,7 +7,7 @@ use plan::Pacing;
 use results::{RunResult, SlowStart, Symptom, Warning};
 use stats::{SETTLING_BATCH_S, Settling, settling};
 
-use crate::story::{self, Course, Step};
+use crate::episodes::{self, Course, Step};
 
 /// The load generator ran for at least this share of a batch. A lower share would make a difference
 /// like those that are looked for.
@@ -78,7 +78,7 @@ fn batches(result: &RunResult, course: &Course<'_>, per_sec: Option<f64>) -> Opt
         late_s if late_s > LATE_MIN_S => (late_s / course.step_s).ceil() as usize,
         _ => 0,
     };
-    let mut stalls = story::stalls_of(result);
+    let mut stalls = episodes::stalls_of(result);
     let began_s = (begin + 1) as f64 * course.step_s;
     stalls.retain(|it| it.begin_s >= began_s && it.end_s - it.begin_s >= SETTLING_BATCH_S);
     let is_stalled = |begin: usize, end: usize| {

@@ -8,7 +8,7 @@ use results::{
     RunResult, SAMPLES_ABOVE_MIN, Settling, Warning, enough_samples,
 };
 
-use crate::story;
+use crate::episodes;
 use crate::verdict::{connects_failed, datagrams_dropped, server_unsent};
 
 /// Samples that the 99th percentile needs, the last one of wrk's report: [`enough_samples`].
@@ -409,7 +409,7 @@ fn outlasted(result: &RunResult) -> Option<Warning> {
 /// did not run are left out, unless they are within such a time.
 fn about_stalls(result: &RunResult) -> Option<Warning> {
     let in_ms = |time_s: f64| (time_s * 1e3).round() as u64;
-    let times_ms: Vec<(u64, u64)> = story::stalls_of(result)
+    let times_ms: Vec<(u64, u64)> = episodes::stalls_of(result)
         .iter()
         .map(|stall| (in_ms(stall.begin_s), in_ms(stall.end_s)))
         .collect();

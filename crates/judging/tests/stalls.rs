@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fastrand::Rng;
-use judging::story::{Arrived, Stall, stalls_of};
+use judging::episodes::{Arrived, Stall, stalls_of};
 use plan::{Arrivals, Pacing};
 use results::{EventRecording, Recording, Row, RunResult};
 use world::{Disturbance, MS, WINDOW_MS, World};

@@ -96,7 +96,7 @@ fn the_demo_prints_a_report_and_writes_the_same_result_and_its_page() {
     // latency alone shows it: the series of responses has other gaps.
     let longest_ns = result.recording.latency().max_ns();
     assert!(longest_ns >= Some(900_000_000), "{longest_ns:?}");
-    let shown = judging::story::stalls_of(&result);
+    let shown = judging::episodes::stalls_of(&result);
     let page = std::fs::read_to_string(folder.join("demo-result.html")).unwrap();
     assert_eq!(
         page.contains("Stalled from "),

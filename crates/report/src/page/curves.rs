@@ -1,7 +1,7 @@
 //! Curves of a recording: percentiles, distributions, and rates and latencies over time. Each has a
 //! bounded number of points, however long the run was.
 
-use judging::story::Stall;
+use judging::episodes::Stall;
 use presentation::{Axis, Mark, Marks, Scale, Unit};
 use results::is_thin;
 use results::{Histogram, Interval, RunResult};

@@ -1,6 +1,6 @@
 //! Stalls, slow periods and bursts of errors of a run, in sentences.
 
-use judging::story::{self, Arrived, Course, Episode, Stall};
+use judging::episodes::{Arrived, Course, Episode, Stall, episodes};
 use presentation::tables::finding;
 use presentation::{Block, Tone, words};
 use results::is_thin;
@@ -18,7 +18,7 @@ const EFFECT_SHARE: f64 = 0.1;
 pub(super) fn finding_of(result: &RunResult, latency: &Histogram) -> Option<Block> {
     let course = Course::of(result);
     let end_s = course.steps.len() as f64 * course.step_s;
-    let sentences = sentences(&story::episodes(&course), latency, end_s);
+    let sentences = sentences(&episodes(&course), latency, end_s);
     let (first, others) = sentences.split_first()?;
     Some(finding(Tone::Warning, first.clone(), others.to_vec()))
 }

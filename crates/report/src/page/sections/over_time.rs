@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use judging::story::{self, Stall};
+use judging::episodes::{self, Stall};
 use plan::Pacing;
 use presentation::words::{capital, percentile, sentences};
 use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Unit, color, tables, words};
@@ -31,7 +31,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
 fn of_groups(runs: &Runs<'_>) -> (String, Vec<Chart>) {
     let points_max = lines::points_max(runs);
     let latencies = |result: &RunResult| {
-        curves::latencies(result, &story::stalls_of(result), points_max as usize)
+        curves::latencies(result, &episodes::stalls_of(result), points_max as usize)
     };
     let rates = |result: &RunResult| curves::rates(result, points_max);
     type OfResult<'a> = &'a dyn Fn(&RunResult) -> Option<Curve>;
@@ -91,7 +91,7 @@ fn of_groups(runs: &Runs<'_>) -> (String, Vec<Chart>) {
 }
 
 fn of_run(result: &RunResult, points_max: u64) -> (String, Vec<Chart>) {
-    let stalls = story::stalls_of(result);
+    let stalls = episodes::stalls_of(result);
     let over_time = curves::rates(result, points_max);
     let latency = curves::latencies(result, &stalls, points_max as usize);
     let mut charts = Vec::new();

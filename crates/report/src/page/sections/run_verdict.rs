@@ -2,8 +2,8 @@
 
 use analysis::Observation;
 use judging::ThinPercentiles;
+use judging::episodes::{self, Stall};
 use judging::sentences::{self, verdict_details, verdict_headline};
-use judging::story::{self, Stall};
 use presentation::tables::finding;
 use presentation::words::{capital, count, counted, duration_ns, number, percentile};
 use presentation::{Block, Figure, Section, Tone, words};
@@ -310,7 +310,7 @@ fn of_tokens(result: &RunResult) -> impl Iterator<Item = Figure> {
 }
 
 fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
-    let stalls = story::stalls_of(result);
+    let stalls = episodes::stalls_of(result);
     let sparks = Sparks::of(result, &stalls);
     let recording = &result.recording;
     let counters = &recording.counters;
