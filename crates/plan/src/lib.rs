@@ -12,7 +12,6 @@ mod backend;
 mod brief;
 mod check;
 mod connection_stages;
-mod deal;
 pub mod distribution;
 mod events;
 mod good;
@@ -30,6 +29,7 @@ pub mod readable;
 mod request;
 mod saved;
 pub mod secrets;
+mod shares;
 pub mod shell;
 mod source_range;
 mod stop;
@@ -46,9 +46,6 @@ pub use backend::BackendChoice;
 pub use brief::brief;
 pub use check::PlanError;
 pub use connection_stages::ConnectionStage;
-pub use deal::{
-    AgentThreads, FleetSchedule, MAX_WEIGHT, Share, Weight, WeightError, WeightedLanes,
-};
 pub use events::{Dialect, EventsFormat, EventsSpec};
 pub use good::{GoodError, GoodLimit, GoodSpec, GoodTime};
 pub use lanes::{LANES_UNEVENNESS_MAX, Lanes};
@@ -71,6 +68,9 @@ pub use request::{
     AccessLog, AskedTokens, Body, HeaderError, MessageSchema, RequestFile, RequestOrder,
     RequestSpec, basic_authorization, check_header, is_token, may_be_early_data, parse_headers,
     path_of_call,
+};
+pub use shares::{
+    AgentThreads, FleetSchedule, MAX_WEIGHT, Share, Weight, WeightError, WeightedLanes,
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;
