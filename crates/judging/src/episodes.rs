@@ -163,9 +163,10 @@ pub enum Arrived {
     Events,
 }
 
-/// What happened within one step.
+/// What happened within one step of a run: a short time, as long as every other step. Episodes are
+/// found by comparing steps with what is usual.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Step {
+pub struct CourseStep {
     /// Number of responses that arrived in the step.
     pub answered: u64,
     /// Number of responses, or of events in a run with streaming responses.
@@ -186,7 +187,7 @@ pub struct Course<'a> {
     /// Length of a step, seconds.
     pub step_s: f64,
     /// Steps from the start of the window, without gaps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CourseStep>,
     /// What arrives in them.
     pub what: Arrived,
     /// Whether it usually comes in bursts: steps without any tell what is usual, too.
@@ -224,7 +225,7 @@ impl<'a> Course<'a> {
                 end: (at + 1) * step_ms * 1_000_000,
             };
             let hidden_ns: u64 = covered(&hidden, step).iter().map(|it| it.length()).sum();
-            Step {
+            CourseStep {
                 answered: row.map_or(0, |row| row.answered),
                 arrived: row.map_or(0, |row| match expected.what {
                     Arrived::Responses => row.answered,
@@ -409,9 +410,9 @@ impl Usual {
     /// Medians over the steps with responses that the load generator does not hide, if these are
     /// enough; otherwise over all. A load generator that is always disturbed may send less, so that
     /// less is usual. If arrivals usually come in bursts, steps without any count, too.
-    fn of(steps: &[Step], comes_in_bursts: bool) -> Option<Self> {
-        let of = |shown_min: f64| -> Vec<&Step> {
-            let seen = |step: &&Step| {
+    fn of(steps: &[CourseStep], comes_in_bursts: bool) -> Option<Self> {
+        let of = |shown_min: f64| -> Vec<&CourseStep> {
+            let seen = |step: &&CourseStep| {
                 let counts = step.arrived > 0 || comes_in_bursts;
                 counts && step.asked > 0.0 && step.shown >= shown_min
             };
@@ -424,7 +425,7 @@ impl Usual {
             of(0.0)
         };
         let ratio = median(seen.iter().map(|it| it.arrived as f64 / it.asked))?;
-        let off = |it: &&Step| (it.arrived as f64 - ratio * it.asked).abs();
+        let off = |it: &&CourseStep| (it.arrived as f64 - ratio * it.asked).abs();
         let scatter = DEVIATION_OF_MAD * median(seen.iter().map(off)).unwrap_or(0.0);
         Some(Self {
             ratio,
@@ -434,7 +435,7 @@ impl Usual {
     }
 
     /// How much of what is usual a step shows, 0 to 1.
-    fn shown(&self, step: &Step) -> f64 {
+    fn shown(&self, step: &CourseStep) -> f64 {
         let shown = step.shown / self.shown.max(f64::MIN_POSITIVE);
         if shown >= SHOWN_MIN {
             shown.min(1.0)
@@ -445,20 +446,20 @@ impl Usual {
 
     /// The least that a step is expected to have: what would usually arrive in the part of it that
     /// the load generator does not hide.
-    fn expected(&self, step: &Step) -> f64 {
+    fn expected(&self, step: &CourseStep) -> f64 {
         self.ratio * step.asked * self.shown(step)
     }
 
-    fn variance(&self, step: &Step) -> f64 {
+    fn variance(&self, step: &CourseStep) -> f64 {
         let scatter = self.scatter * self.shown(step);
         self.expected(step).max(scatter * scatter)
     }
 
     /// Whether steps have far fewer responses than usual. A step that the load generator hides is
     /// like those around it, if these are alike.
-    fn are_low(&self, steps: &[Step]) -> Vec<bool> {
-        let is_known = |step: &Step| step.asked == 0.0 || self.shown(step) > 0.0;
-        let is_low = |step: &Step| (step.arrived as f64) < LOW * self.expected(step);
+    fn are_low(&self, steps: &[CourseStep]) -> Vec<bool> {
+        let is_known = |step: &CourseStep| step.asked == 0.0 || self.shown(step) > 0.0;
+        let is_low = |step: &CourseStep| (step.arrived as f64) < LOW * self.expected(step);
         let mut low: Vec<bool> = steps.iter().map(is_low).collect();
         let mut at = 0;
         for hidden in steps.chunk_by(|a, b| is_known(a) == is_known(b)) {
@@ -480,8 +481,8 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Merges pairs of steps; an odd one at the end is dropped.
-fn doubled(steps: &[Step]) -> Vec<Step> {
-    let join = |pair: &[Step]| Step {
+fn doubled(steps: &[CourseStep]) -> Vec<CourseStep> {
+    let join = |pair: &[CourseStep]| CourseStep {
         answered: pair.iter().map(|step| step.answered).sum(),
         arrived: pair.iter().map(|step| step.arrived).sum(),
         errors: pair.iter().map(|step| step.errors).sum(),
@@ -493,7 +494,7 @@ fn doubled(steps: &[Step]) -> Vec<Step> {
 
 fn stalls(course: &Course<'_>) -> Vec<Stall> {
     let (mut steps, mut step_s) = (course.steps.clone(), course.step_s);
-    let few = |steps: &[Step]| {
+    let few = |steps: &[CourseStep]| {
         let arrived = steps.iter().map(|step| step.arrived as f64);
         median(arrived.filter(|arrived| *arrived > 0.0)).is_some_and(|it| it < RESPONSES_MIN)
     };
@@ -505,7 +506,7 @@ fn stalls(course: &Course<'_>) -> Vec<Stall> {
     let Some(usual) = usual.filter(|_| steps.len() >= STEPS_MIN) else {
         return Vec::new();
     };
-    let expected = |step: &Step| usual.expected(step);
+    let expected = |step: &CourseStep| usual.expected(step);
     let low = usual.are_low(&steps);
     let mut stalls = Vec::new();
     let mut at = 0;
@@ -554,7 +555,7 @@ fn error_share(errors: u64, answered: u64) -> f64 {
     }
 }
 
-fn bursts(steps: &[Step], step_s: f64) -> Vec<Episode> {
+fn bursts(steps: &[CourseStep], step_s: f64) -> Vec<Episode> {
     let mut clusters: Vec<(usize, usize)> = Vec::new();
     for (at, _) in steps.iter().enumerate().filter(|(_, step)| step.errors > 0) {
         match clusters.last_mut() {
@@ -562,7 +563,7 @@ fn bursts(steps: &[Step], step_s: f64) -> Vec<Episode> {
             _ => clusters.push((at, at)),
         }
     }
-    let sums = |steps: &[Step]| {
+    let sums = |steps: &[CourseStep]| {
         let errors: u64 = steps.iter().map(|step| step.errors).sum();
         let answered: u64 = steps.iter().map(|step| step.answered).sum();
         (errors, answered)

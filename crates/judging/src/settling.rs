@@ -7,7 +7,7 @@ use plan::Pacing;
 use results::{RunResult, SlowStart, Symptom, Warning};
 use stats::{SETTLING_BATCH_S, Settling, settling};
 
-use crate::episodes::{self, Course, Step};
+use crate::episodes::{self, Course, CourseStep};
 
 /// The load generator ran for at least this share of a batch. A lower share would make a difference
 /// like those that are looked for.
@@ -133,7 +133,8 @@ fn parts(
     per_sec: Option<f64>,
 ) -> Option<SlowStart> {
     let (first, rest) = course.steps.split_at_checked(first_steps)?;
-    let length_ms = |steps: &[Step]| (steps.len() as f64 * course.step_s * 1e3).round() as u64;
+    let length_ms =
+        |steps: &[CourseStep]| (steps.len() as f64 * course.step_s * 1e3).round() as u64;
     let first_ms = length_ms(first);
     let due = per_sec.map(|rate| (rate * first_ms as f64 / 1e3).round() as u64);
     let start = SlowStart {
@@ -147,7 +148,7 @@ fn parts(
     (start.slower_by() > SLOWER_MIN).then_some(start)
 }
 
-fn answered(steps: &[Step]) -> u64 {
+fn answered(steps: &[CourseStep]) -> u64 {
     steps.iter().map(|step| step.answered).sum()
 }
 

@@ -26,7 +26,7 @@ fn poisson(rng: &mut Rng, mean: f64) -> u64 {
 /// A server in steps: its responses and errors in each step, and the latencies of its requests.
 struct Server {
     rng: Rng,
-    steps: Vec<Step>,
+    steps: Vec<CourseStep>,
     intervals: Vec<Interval>,
 }
 
@@ -41,7 +41,7 @@ impl Server {
         };
         for _ in 0..STEPS {
             let answered = poisson(&mut server.rng, per_step);
-            server.steps.push(Step {
+            server.steps.push(CourseStep {
                 answered,
                 arrived: 0,
                 errors: 0,
@@ -86,8 +86,8 @@ impl Server {
 }
 
 /// A step in which each arrival is a response.
-fn arrived(step: Step) -> Step {
-    Step {
+fn arrived(step: CourseStep) -> CourseStep {
+    CourseStep {
         arrived: step.answered,
         ..step
     }
@@ -296,7 +296,7 @@ fn a_burst_of_errors_is_found_where_it_was() {
 fn a_run_with_errors_only_and_an_empty_one_have_no_episodes() {
     let mut server = Server::steady(1, 100.0, 2e6);
     for step in &mut server.steps {
-        *step = Step {
+        *step = CourseStep {
             answered: 0,
             arrived: 0,
             errors: 50,
