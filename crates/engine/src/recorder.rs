@@ -11,7 +11,7 @@ use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage};
 use results::{
     Attribution, BreakdownRecording, Counters, ErrorKind, EventRecording, GoodRecording, Histogram,
-    Intervals, LlmRecording, NameRecording, Parts, QuicRecording, Recording, Row,
+    Intervals, LlmRecording, NameRecording, PartRecordings, QuicRecording, Recording, SeriesRow,
 };
 
 /// A worker's recording and its window.
@@ -235,7 +235,7 @@ impl Recorder {
 
     /// What is counted for these labels; nothing if requests are only counted together.
     fn labelled(&mut self, labels: Labels) -> impl Iterator<Item = &mut NameRecording> {
-        let Parts {
+        let PartRecordings {
             by_name,
             by_address,
             ..
@@ -875,7 +875,7 @@ impl Recorder {
             events,
             ..
         } = self.interval;
-        self.recording.series.add_row(&Row {
+        self.recording.series.add_row(&SeriesRow {
             start_ms: at_ms,
             answered,
             errors,

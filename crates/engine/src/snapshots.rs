@@ -5,7 +5,7 @@
 
 use crate::control::RunTimes;
 use results::snapshot::{Snapshot, SnapshotInterval, Stage};
-use results::{Counters, Errors, Histogram, Parts, Statuses};
+use results::{Counters, Errors, Histogram, PartRecordings, Statuses};
 use std::time::Duration;
 
 /// Observes a run in progress. It is called in the main thread, which otherwise only waits during
@@ -36,7 +36,7 @@ pub(crate) struct ProgressReport {
     /// Send lag of the window so far; empty without a rate.
     pub(crate) send_lag: Histogram,
     /// Totals of the window so far, if they are measured.
-    pub(crate) parts: Parts,
+    pub(crate) parts: PartRecordings,
     /// Since its previous report. The merger computes the length.
     pub(crate) last: SnapshotInterval,
     /// Ages of the requests given up since then.
@@ -77,7 +77,7 @@ struct WorkerProgress {
     statuses: Statuses,
     errors: Errors,
     send_lag: Histogram,
-    parts: Parts,
+    parts: PartRecordings,
     open_connections: u64,
     busy: Option<f64>,
     is_pending: bool,
@@ -263,7 +263,7 @@ pub(crate) mod tests {
             statuses: Statuses::default(),
             errors: Errors::default(),
             send_lag: Histogram::new(),
-            parts: Parts::default(),
+            parts: PartRecordings::default(),
             last,
             given_up: Histogram::new(),
             open_connections: 4,

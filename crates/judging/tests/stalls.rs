@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use fastrand::Rng;
 use judging::episodes::{Arrived, Stall, stalls_of};
 use plan::{Arrivals, Pacing};
-use results::{EventRecording, Recording, Row, RunResult};
+use results::{EventRecording, Recording, RunResult, SeriesRow};
 use world::{Disturbance, MS, WINDOW_MS, World};
 
 /// When the server stalls, if it does.
@@ -182,10 +182,10 @@ impl Streams {
                         &mut events.gap
                     };
                     times.record((at_ms - last_ms) * MS);
-                    result.recording.series.add_row(&Row {
+                    result.recording.series.add_row(&SeriesRow {
                         start_ms: at_ms,
                         events: 1,
-                        ..Row::default()
+                        ..SeriesRow::default()
                     });
                 }
                 last_ms = at_ms;

@@ -189,7 +189,7 @@ pub fn exported() -> Vec<ExportedMetric> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::{Counters, Errors, GoodRecording, LlmRecording, Parts, Statuses};
+    use crate::{Counters, Errors, GoodRecording, LlmRecording, PartRecordings, Statuses};
 
     use super::*;
 
@@ -227,10 +227,10 @@ mod tests {
             statuses: Statuses::default(),
             errors: Errors::default(),
             busiest_worker: Some(0.5),
-            parts: Parts {
+            parts: PartRecordings {
                 llm: Some(LlmRecording::default()),
                 good: Some(GoodRecording::default()),
-                ..Parts::default()
+                ..PartRecordings::default()
             },
             ..Snapshot::default()
         };

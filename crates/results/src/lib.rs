@@ -59,7 +59,7 @@ pub use invariants::check;
 pub use lags::Lags;
 pub use measured::{Measured, Samples};
 pub use metric::{Better, Metric, UnknownMetric};
-pub use parts::Parts;
+pub use parts::PartRecordings;
 pub use parts::breakdown::{
     BreakdownRange, BreakdownRecording, LISTED, SERVER_METRICS_MAX, ServerTimes, ServerTiming,
     SlowPath, SlowRequest, SlowSpan, TOTAL, TraceId, latency_range,
@@ -79,7 +79,7 @@ pub use rates::Rates;
 pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Settling, Window};
 pub use search::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase, SearchStep};
-pub use series::{Row, Series};
+pub use series::{Series, SeriesRow};
 pub use suggestion::nearest;
 pub use summary::{
     Distribution, EventSummary, LagSummaries, LlmSummary, NameSummary, Percentile, PhaseSummaries,

@@ -32,7 +32,7 @@ use crate::{Counted, ErrorKind, Histogram, Measured, Rates, RunResult, Samples, 
 pub use needs::Needs;
 pub use presentation::Unit;
 pub use registry::Time;
-pub(crate) use registry::{Getter, Row, TimeRow, answered, measured, row};
+pub(crate) use registry::{Getter, MetricRow, TimeRow, answered, measured, row};
 
 /// Responses that were complete within the window.
 pub const REQUESTS: &str = "requests";
@@ -152,7 +152,7 @@ pub struct Metric {
     #[serde(skip)]
     pub unit: Unit,
     #[serde(skip)]
-    source: Source,
+    source: MetricSource,
 }
 
 impl PartialEq for Metric {
@@ -161,10 +161,10 @@ impl PartialEq for Metric {
     }
 }
 
-/// Where the value comes from.
+/// Where the value of a metric comes from.
 #[derive(Debug, Clone, Copy)]
-enum Source {
-    Row(&'static Row),
+enum MetricSource {
+    Row(&'static MetricRow),
     ErrorKind(ErrorKind),
     Status(u16),
     Time(Time, Statistic),
@@ -259,7 +259,7 @@ impl Statistic {
     }
 }
 
-impl Row {
+impl MetricRow {
     fn is_of_plan(&self) -> bool {
         matches!(self.value, Getter::OfPlan(_))
     }
@@ -277,7 +277,7 @@ impl Metric {
     pub fn named(name: &str) -> Self {
         let row = rows().find(|row| row.name == name);
         let known = row.map(Self::of_row).or_else(|| Self::known(name));
-        known.unwrap_or_else(|| Self::new(name.to_owned(), Source::Other))
+        known.unwrap_or_else(|| Self::new(name.to_owned(), MetricSource::Other))
     }
 
     /// The metric of a name or a short name that can be judged; what the plan sets cannot. Kernel
@@ -304,26 +304,26 @@ impl Metric {
         row.map(Self::of_row).or_else(|| Self::of_family(name))
     }
 
-    fn of_row(row: &'static Row) -> Self {
-        Self::new(row.name.to_owned(), Source::Row(row))
+    fn of_row(row: &'static MetricRow) -> Self {
+        Self::new(row.name.to_owned(), MetricSource::Row(row))
     }
 
     fn of_family(name: &str) -> Option<Self> {
         if let Some(status) = name.strip_prefix("status_") {
-            let status = status.parse().ok().map(Source::Status)?;
+            let status = status.parse().ok().map(MetricSource::Status)?;
             return Some(Self::new(name.to_owned(), status));
         }
         if let Some(kind) = name.strip_prefix("error_") {
-            let kind = ErrorKind::from_name(kind).map(Source::ErrorKind)?;
+            let kind = ErrorKind::from_name(kind).map(MetricSource::ErrorKind)?;
             return Some(Self::new(name.to_owned(), kind));
         }
         if let Some(statistic) = name.strip_prefix("thread_rate_") {
-            let statistic = Statistic::named(statistic).map(Source::ThreadRate)?;
+            let statistic = Statistic::named(statistic).map(MetricSource::ThreadRate)?;
             return Some(Self::new(name.to_owned(), statistic));
         }
         if let Some(value) = name.strip_prefix("sockets_") {
             let row = SOCKETS.iter().find(|(known, _)| *known == value)?;
-            return Some(Self::new(name.to_owned(), Source::Socket(row)));
+            return Some(Self::new(name.to_owned(), MetricSource::Socket(row)));
         }
         let of_time = Time::all().find_map(|time| {
             let rest = name.strip_prefix(time.name())?.strip_prefix('_')?;
@@ -332,11 +332,11 @@ impl Metric {
         });
         let of_latency = || Some((Time::LATENCY, Statistic::named(name)?));
         let (time, statistic) = of_time.or_else(of_latency)?;
-        let source = Source::Time(time, statistic);
+        let source = MetricSource::Time(time, statistic);
         Some(Self::new(statistic.of_time(time), source))
     }
 
-    fn new(name: String, source: Source) -> Self {
+    fn new(name: String, source: MetricSource) -> Self {
         use Better::{Higher, Lower, Neither};
         let by_ending = [
             ("_percent", Unit::Percent),
@@ -346,20 +346,24 @@ impl Metric {
         let by_ending = by_ending.into_iter().find(|(end, _)| name.ends_with(end));
         let unit = by_ending.map_or(Unit::Count, |(_, unit)| unit);
         let (unit, better) = match source {
-            Source::Row(row) => (row.unit, row.better),
-            Source::ErrorKind(_) => (Unit::Count, Lower),
-            Source::Time(_, Statistic::WithinStdevPercent) => (unit, Neither),
-            Source::Time(..) => (unit, Lower),
-            Source::ThreadRate(Statistic::WithinStdevPercent) => (unit, Neither),
-            Source::ThreadRate(Statistic::Mean) => (Unit::RequestsPerSec, Higher),
-            Source::ThreadRate(_) => (Unit::RequestsPerSec, Neither),
-            Source::Socket((name, _)) if name.starts_with("cwnd") => (Unit::Segments, Neither),
-            Source::Status(_) | Source::Socket(_) | Source::Other => (unit, Neither),
+            MetricSource::Row(row) => (row.unit, row.better),
+            MetricSource::ErrorKind(_) => (Unit::Count, Lower),
+            MetricSource::Time(_, Statistic::WithinStdevPercent) => (unit, Neither),
+            MetricSource::Time(..) => (unit, Lower),
+            MetricSource::ThreadRate(Statistic::WithinStdevPercent) => (unit, Neither),
+            MetricSource::ThreadRate(Statistic::Mean) => (Unit::RequestsPerSec, Higher),
+            MetricSource::ThreadRate(_) => (Unit::RequestsPerSec, Neither),
+            MetricSource::Socket((name, _)) if name.starts_with("cwnd") => {
+                (Unit::Segments, Neither)
+            }
+            MetricSource::Status(_) | MetricSource::Socket(_) | MetricSource::Other => {
+                (unit, Neither)
+            }
         };
         let label = match source {
-            Source::Row(row) => row.label.to_owned(),
-            Source::Time(time, statistic) => statistic.label(&time.label()),
-            Source::ThreadRate(statistic) => statistic.label("requests/s per thread"),
+            MetricSource::Row(row) => row.label.to_owned(),
+            MetricSource::Time(time, statistic) => statistic.label(&time.label()),
+            MetricSource::ThreadRate(statistic) => statistic.label("requests/s per thread"),
             _ => match percentile_of(&name) {
                 Some((of, percent)) => Statistic::Percentile(percent).label(&of.replace('_', " ")),
                 None => name.clone(),
@@ -378,7 +382,8 @@ impl Metric {
     #[must_use]
     pub fn is_name(name: &str) -> bool {
         let metric = Self::named(name);
-        metric.name == name && !matches!(metric.source, Source::Socket(_) | Source::Other)
+        metric.name == name
+            && !matches!(metric.source, MetricSource::Socket(_) | MetricSource::Other)
     }
 
     /// The metric's value in a result; `None` where it was not measured.
@@ -386,8 +391,8 @@ impl Metric {
     pub fn of(&self, result: &RunResult) -> Option<Measured> {
         let telemetry = result.telemetry.as_ref();
         let value = match self.source {
-            Source::Socket((_, get)) => get(telemetry?.sockets.as_ref()?)?,
-            Source::Other => *telemetry?.counters.get(&self.name)? as f64,
+            MetricSource::Socket((_, get)) => get(telemetry?.sockets.as_ref()?)?,
+            MetricSource::Other => *telemetry?.counters.get(&self.name)? as f64,
             _ => return self.so_far(Counted::of(result)),
         };
         Some(Measured::exact(value))
@@ -399,17 +404,19 @@ impl Metric {
     pub fn so_far(&self, run: Counted<'_>) -> Option<Measured> {
         let recording = run.recording;
         let value = match self.source {
-            Source::Row(row) => match row.value {
+            MetricSource::Row(row) => match row.value {
                 Getter::OfPlan(get) | Getter::Number(get) => get(run)?,
                 Getter::PerSec(get) => run.per_sec(get(run)?),
                 Getter::Count(get) | Getter::Part(get, _) => get(run)? as f64,
                 Getter::Share(part, whole) => crate::percent(part(run)?, whole(run))?,
             },
-            Source::ErrorKind(kind) => recording.errors.count(kind).events as f64,
-            Source::Status(status) => recording.statuses.count(status) as f64,
-            Source::Time(time, statistic) => return time.samples(recording)?.statistic(statistic),
-            Source::ThreadRate(statistic) => statistic.of_rates(&recording.rates)?,
-            Source::Socket(_) | Source::Other => return None,
+            MetricSource::ErrorKind(kind) => recording.errors.count(kind).events as f64,
+            MetricSource::Status(status) => recording.statuses.count(status) as f64,
+            MetricSource::Time(time, statistic) => {
+                return time.samples(recording)?.statistic(statistic);
+            }
+            MetricSource::ThreadRate(statistic) => statistic.of_rates(&recording.rates)?,
+            MetricSource::Socket(_) | MetricSource::Other => return None,
         };
         Some(Measured::exact(value))
     }
@@ -422,20 +429,21 @@ impl Metric {
         let shown = self.of(result)?;
         let recording = &result.recording;
         let statistic = match self.source {
-            Source::Row(row) if row.grows_with_load() => {
+            MetricSource::Row(row) if row.grows_with_load() => {
                 return Some(shown.times(load_without_own(result)));
             }
-            Source::ThreadRate(statistic) if statistic != Statistic::WithinStdevPercent => {
+            MetricSource::ThreadRate(statistic) if statistic != Statistic::WithinStdevPercent => {
                 return Some(shown.times(load_without_own(result)));
             }
-            Source::Time(time, statistic)
+            MetricSource::Time(time, statistic)
                 if [Time::LATENCY, Time::SERVICE_TIME].contains(&time) =>
             {
                 statistic
             }
             _ => return Some(shown),
         };
-        let is_latency = matches!(self.source, Source::Time(time, _) if time == Time::LATENCY);
+        let is_latency =
+            matches!(self.source, MetricSource::Time(time, _) if time == Time::LATENCY);
         if recording.attribution.shown.is_empty() {
             return Some(shown);
         }
@@ -453,8 +461,8 @@ impl Metric {
     #[must_use]
     pub fn has_whole(&self) -> bool {
         let is_part = match self.source {
-            Source::Row(row) => matches!(row.value, Getter::Part(..)),
-            Source::ErrorKind(_) | Source::Status(_) => true,
+            MetricSource::Row(row) => matches!(row.value, Getter::Part(..)),
+            MetricSource::ErrorKind(_) | MetricSource::Status(_) => true,
             _ => false,
         };
         is_part || self.unit == Unit::Percent
@@ -464,10 +472,10 @@ impl Metric {
     #[must_use]
     pub fn is_of_requests(&self) -> bool {
         match self.source {
-            Source::Row(row) => row.needs.is_of_requests,
-            Source::Time(time, _) => time == Time::LATENCY,
-            Source::ErrorKind(_) | Source::Status(_) => true,
-            Source::ThreadRate(_) | Source::Socket(_) | Source::Other => false,
+            MetricSource::Row(row) => row.needs.is_of_requests,
+            MetricSource::Time(time, _) => time == Time::LATENCY,
+            MetricSource::ErrorKind(_) | MetricSource::Status(_) => true,
+            MetricSource::ThreadRate(_) | MetricSource::Socket(_) | MetricSource::Other => false,
         }
     }
 
@@ -478,14 +486,16 @@ impl Metric {
         let recording = &result.recording;
         let run = Counted::of(result);
         match self.source {
-            Source::Row(row) => match row.value {
+            MetricSource::Row(row) => match row.value {
                 Getter::Part(part, whole) | Getter::Share(part, whole) => {
                     Some((part(run)?, whole(run)))
                 }
                 _ => None,
             },
-            Source::ErrorKind(kind) => Some((recording.errors.count(kind).events, attempts(run))),
-            Source::Status(status) => Some((recording.statuses.count(status), answered(run))),
+            MetricSource::ErrorKind(kind) => {
+                Some((recording.errors.count(kind).events, attempts(run)))
+            }
+            MetricSource::Status(status) => Some((recording.statuses.count(status), answered(run))),
             _ => None,
         }
     }
@@ -494,12 +504,12 @@ impl Metric {
     #[must_use]
     pub fn needs(&self) -> Needs {
         match self.source {
-            Source::Row(row) => row.needs,
-            Source::Time(time, _) => time.needs(),
-            Source::Socket(_) => Needs::SOCKETS,
-            Source::Other => Needs::COUNTER,
-            Source::Status(_) => Needs::RESPONSES,
-            Source::ErrorKind(_) | Source::ThreadRate(_) => Needs::REQUESTS,
+            MetricSource::Row(row) => row.needs,
+            MetricSource::Time(time, _) => time.needs(),
+            MetricSource::Socket(_) => Needs::SOCKETS,
+            MetricSource::Other => Needs::COUNTER,
+            MetricSource::Status(_) => Needs::RESPONSES,
+            MetricSource::ErrorKind(_) | MetricSource::ThreadRate(_) => Needs::REQUESTS,
         }
     }
 }
@@ -680,7 +690,10 @@ pub fn counts_so_far(run: Counted<'_>) -> BTreeMap<String, f64> {
     counts_of(rows().filter(|row| !row.is_of_end), run)
 }
 
-fn counts_of<'r>(rows: impl Iterator<Item = &'r Row>, run: Counted<'_>) -> BTreeMap<String, f64> {
+fn counts_of<'r>(
+    rows: impl Iterator<Item = &'r MetricRow>,
+    run: Counted<'_>,
+) -> BTreeMap<String, f64> {
     let rows = rows.filter(|row| !row.is_of_plan());
     let rows = rows
         .map(|row| row.name)

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attribution, Counters, Errors, EventRecording, GoodRecording, Histogram, Intervals, Lags,
-    Parts, Rates, Samples, Series, Statuses,
+    PartRecordings, Rates, Samples, Series, Statuses,
 };
 
 /// Durations of the phases of connections and requests.
@@ -99,7 +99,7 @@ pub struct Recording {
     pub attribution: Attribution,
     /// What optional measurements have recorded.
     #[serde(flatten)]
-    pub parts: Parts,
+    pub parts: PartRecordings,
 }
 
 impl Recording {

@@ -9,9 +9,13 @@ const ROWS_MAX: usize = 4096;
 
 /// Totals of one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Row")
+)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct SeriesRow {
     /// Start of the interval, milliseconds after the start of the window.
     pub start_ms: u64,
     /// Responses, also those to requests of the warm-up.
@@ -37,11 +41,11 @@ fn is_zero(value: &u64) -> bool {
 /// Totals of equal, consecutive intervals from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "WrittenRows<Row>")]
+#[serde(try_from = "WrittenRows<SeriesRow>")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Series {
     interval_ms: u64,
-    rows: Vec<Row>,
+    rows: Vec<SeriesRow>,
 }
 
 impl Default for Series {
@@ -65,7 +69,7 @@ impl Series {
 
     /// Adds totals to the interval that contains `at_ms`, counted from the start of the window.
     pub fn add(&mut self, at_ms: u64, answered: u64, errors: u64, bytes: u64) {
-        self.add_row(&Row {
+        self.add_row(&SeriesRow {
             start_ms: at_ms,
             answered,
             errors,
@@ -75,7 +79,7 @@ impl Series {
     }
 
     /// Adds totals to the interval that contains their `start_ms`.
-    pub fn add_row(&mut self, row: &Row) {
+    pub fn add_row(&mut self, row: &SeriesRow) {
         let at_ms = row.start_ms;
         while at_ms / self.interval_ms >= ROWS_MAX as u64 {
             self.coarsen(2);
@@ -106,7 +110,7 @@ impl Series {
 
     /// The intervals in order of time.
     #[must_use]
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[SeriesRow] {
         &self.rows
     }
 
@@ -124,7 +128,7 @@ impl Series {
         }
         self.interval_ms = self.interval_ms.saturating_mul(factor);
         let per_row = usize::try_from(factor).unwrap_or(usize::MAX);
-        self.rows = self.rows.chunks(per_row).map(Row::sum).collect();
+        self.rows = self.rows.chunks(per_row).map(SeriesRow::sum).collect();
         for (row, index) in self.rows.iter_mut().zip(0_u64..) {
             row.start_ms = index.saturating_mul(self.interval_ms);
         }
@@ -133,15 +137,15 @@ impl Series {
     fn extend_to(&mut self, rows: usize) {
         for index in self.rows.len()..rows {
             let start_ms = (index as u64).saturating_mul(self.interval_ms);
-            self.rows.push(Row {
+            self.rows.push(SeriesRow {
                 start_ms,
-                ..Row::default()
+                ..SeriesRow::default()
             });
         }
     }
 }
 
-impl Row {
+impl SeriesRow {
     fn add(&mut self, other: &Self) {
         self.answered = self.answered.saturating_add(other.answered);
         self.errors = self.errors.saturating_add(other.errors);
@@ -158,10 +162,10 @@ impl Row {
     }
 }
 
-impl TryFrom<WrittenRows<Row>> for Series {
+impl TryFrom<WrittenRows<SeriesRow>> for Series {
     type Error = String;
 
-    fn try_from(written: WrittenRows<Row>) -> Result<Self, String> {
+    fn try_from(written: WrittenRows<SeriesRow>) -> Result<Self, String> {
         let WrittenRows { interval_ms, rows } = written;
         if interval_ms == 0 {
             return Err("series: interval_ms is 0".to_owned());
@@ -194,10 +198,10 @@ fn least_common_multiple(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn total(series: &Series) -> Row {
-        Row {
+    fn total(series: &Series) -> SeriesRow {
+        SeriesRow {
             start_ms: 0,
-            ..Row::sum(series.rows())
+            ..SeriesRow::sum(series.rows())
         }
     }
 
@@ -218,15 +222,15 @@ mod tests {
         let mut series = Series::new(100);
         for second in 0..86_400 {
             series.add(second * 1000, 3, 1, 7);
-            series.add_row(&Row {
+            series.add_row(&SeriesRow {
                 start_ms: second * 1000 + 500,
                 events: 9,
-                ..Row::default()
+                ..SeriesRow::default()
             });
         }
         assert!(series.rows().len() <= ROWS_MAX);
         assert_eq!(series.interval_ms(), 25_600);
-        let expected = Row {
+        let expected = SeriesRow {
             start_ms: 0,
             answered: 3 * 86_400,
             errors: 86_400,
@@ -261,7 +265,7 @@ mod tests {
         assert_eq!(one.interval_ms(), 400);
         assert_eq!(
             one.rows()[0],
-            Row {
+            SeriesRow {
                 start_ms: 0,
                 answered: 22,
                 errors: 4,
@@ -271,7 +275,7 @@ mod tests {
         );
         assert_eq!(
             one.rows()[3],
-            Row {
+            SeriesRow {
                 start_ms: 1200,
                 answered: 11,
                 errors: 2,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counters, Errors, Histogram, Parts, RunResult, Statuses};
+use crate::{Counters, Errors, Histogram, PartRecordings, RunResult, Statuses};
 
 /// The stage of a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,9 +45,9 @@ pub struct Snapshot {
     /// CPU use of the busiest worker since the previous snapshot, 0 to 1; `None` if the kernel does
     /// not report it.
     pub busiest_worker: Option<f64>,
-    /// Optional measurements of the window so far ([`Parts::so_far`]).
+    /// Optional measurements of the window so far ([`PartRecordings::so_far`]).
     #[serde(default)]
-    pub parts: Parts,
+    pub parts: PartRecordings,
     /// If a fleet makes the run: its agents, in a fixed order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentSnapshot>,
@@ -108,9 +108,9 @@ pub struct SnapshotInterval {
     pub errors: u64,
     /// Bytes of responses that arrived in the interval.
     pub bytes: u64,
-    /// What optional measurements counted in the interval ([`Parts::since`]).
+    /// What optional measurements counted in the interval ([`PartRecordings::since`]).
     #[serde(default)]
-    pub parts: Parts,
+    pub parts: PartRecordings,
     /// Latency of the responses received: response time with a rate, otherwise service time.
     pub latency: Histogram,
 }

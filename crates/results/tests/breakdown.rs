@@ -1,7 +1,7 @@
 //! What the latency consists of: sums by latency, lists of the slowest, and their merging.
 
 use results::{
-    BreakdownRange, BreakdownRecording, LISTED, Parts, Recording, ServerTimes, SlowPath,
+    BreakdownRange, BreakdownRecording, LISTED, PartRecordings, Recording, ServerTimes, SlowPath,
     SlowRequest, TraceId,
 };
 
@@ -38,9 +38,9 @@ fn merged(parts: &[BreakdownRecording]) -> BreakdownRecording {
     let mut all = Recording::new();
     for part in parts {
         let other = Recording {
-            parts: Parts {
+            parts: PartRecordings {
                 breakdown: Some(part.clone()),
-                ..Parts::default()
+                ..PartRecordings::default()
             },
             ..Recording::new()
         };

@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use results::{EventRecording, Metric, Parts, Recording, RunResult, Summary, check};
+use results::{EventRecording, Metric, PartRecordings, Recording, RunResult, Summary, check};
 
 const MS: u64 = 1_000_000;
 
@@ -23,9 +23,9 @@ fn events() -> EventRecording {
 
 fn recording() -> Recording {
     Recording {
-        parts: Parts {
+        parts: PartRecordings {
             events: Some(events()),
-            ..Parts::default()
+            ..PartRecordings::default()
         },
         ..fixture::recording(4)
     }
@@ -79,9 +79,9 @@ fn figures_and_metrics_are_those_of_the_events() {
         assert_eq!(value, Some(expected), "{name}");
     }
     let without = fixture::result(Recording {
-        parts: Parts {
+        parts: PartRecordings {
             events: None,
-            ..Parts::default()
+            ..PartRecordings::default()
         },
         ..recording()
     });
@@ -123,9 +123,9 @@ fn one_agent_with_an_end_marker_makes_those_of_the_others_missed() {
             ..EventRecording::default()
         };
         both.merge(&Recording {
-            parts: Parts {
+            parts: PartRecordings {
                 events: Some(events),
-                ..Parts::default()
+                ..PartRecordings::default()
             },
             ..Recording::new()
         });
@@ -137,12 +137,12 @@ fn one_agent_with_an_end_marker_makes_those_of_the_others_missed() {
 fn events_of_streams_that_never_end_are_answers() {
     let mut endless = result();
     endless.recording = Recording {
-        parts: Parts {
+        parts: PartRecordings {
             events: Some(EventRecording {
                 arrived: 1,
                 ..EventRecording::default()
             }),
-            ..Parts::default()
+            ..PartRecordings::default()
         },
         ..Recording::new()
     };

@@ -8,7 +8,7 @@ use live::line::{self, TrialName};
 use outputs::Output;
 use plan::RunPlan;
 use results::snapshot::{Snapshot, SnapshotInterval};
-use results::{Histogram, Parts};
+use results::{Histogram, PartRecordings};
 use runner::Observer;
 
 use super::terminal::{StatusLine, Terminal, is_stderr_free};
@@ -97,10 +97,10 @@ impl Observer for RunLine {
             // By far the largest parts, and not shown.
             latency: Histogram::new(),
             send_lag: Histogram::new(),
-            parts: Parts::default(),
+            parts: PartRecordings::default(),
             last: SnapshotInterval {
                 latency,
-                parts: Parts::default(),
+                parts: PartRecordings::default(),
                 ..snapshot.last
             },
             ..*snapshot

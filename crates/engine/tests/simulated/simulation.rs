@@ -12,7 +12,7 @@ use plan::{Arrivals, Pacing, RunPlan, Target};
 use protocol::h1::{H1, H1Context, Limits};
 use protocol::{Session, StreamSpec, h2, h3, tls};
 use results::snapshot::Snapshot;
-use results::{ErrorKind, Recording, Row, ThreadUsage};
+use results::{ErrorKind, Recording, SeriesRow, ThreadUsage};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -468,7 +468,7 @@ fn check_consistency(recording: &Recording, is_open: bool, batch_latency: bool) 
         unanswered,
         intervals,
         lags,
-        parts: results::Parts { events, .. },
+        parts: results::PartRecordings { events, .. },
         ..
     } = recording;
     let found = counters.answered + errors.exchanges() + counters.in_flight;
@@ -484,7 +484,7 @@ fn check_consistency(recording: &Recording, is_open: bool, batch_latency: bool) 
     let given_up = errors.count(ErrorKind::Timeout).exchanges;
     assert_eq!(timed_out.count(), given_up);
     assert_eq!(counters.in_flight == 0, counters.oldest_in_flight_ns == 0);
-    let in_rows = |of: fn(&Row) -> u64| series.rows().iter().map(of).sum::<u64>();
+    let in_rows = |of: fn(&SeriesRow) -> u64| series.rows().iter().map(of).sum::<u64>();
     assert_eq!(in_rows(|row| row.answered), counters.responses());
     assert_eq!(in_rows(|row| row.bytes), counters.bytes);
     let arrived = events.as_ref().map_or(0, |events| events.arrived);

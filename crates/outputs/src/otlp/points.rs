@@ -250,9 +250,9 @@ mod tests {
             });
         }
         let recording = Recording {
-            parts: results::Parts {
+            parts: results::PartRecordings {
                 breakdown: Some(breakdown),
-                ..results::Parts::default()
+                ..results::PartRecordings::default()
             },
             ..Recording::new()
         };

@@ -8,7 +8,7 @@ use crate::{AchievedRate, Counted, Histogram, Legacy, Recording, Samples, parts}
 
 /// A metric that is not one of a family.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct MetricRow {
     /// The stable name, such as `requests_per_sec`.
     pub(crate) name: &'static str,
     /// Other names that are accepted for it.
@@ -24,7 +24,7 @@ pub(crate) struct Row {
     pub(crate) is_of_end: bool,
 }
 
-impl Row {
+impl MetricRow {
     /// Marks the metric as known only when the run has ended.
     pub(crate) const fn at_end(mut self) -> Self {
         self.is_of_end = true;
@@ -53,8 +53,8 @@ pub(crate) const fn row(
     label: &'static str,
     (unit, better, needs): (Unit, Better, Needs),
     value: Getter,
-) -> Row {
-    Row {
+) -> MetricRow {
+    MetricRow {
         name,
         aliases,
         label,
@@ -103,7 +103,7 @@ fn handshakes(run: Counted<'_>) -> Option<u64> {
     (all > 0).then_some(all)
 }
 
-const fn errors(name: &'static str, value: fn(Counted<'_>) -> Option<u64>) -> Row {
+const fn errors(name: &'static str, value: fn(Counted<'_>) -> Option<u64>) -> MetricRow {
     let value = Getter::Part(value, attempts);
     row(
         name,
@@ -115,18 +115,18 @@ const fn errors(name: &'static str, value: fn(Counted<'_>) -> Option<u64>) -> Ro
 }
 
 /// All of them, in the order of lists: those of every run, of the parts, and of searches.
-pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+pub(super) fn rows() -> impl Iterator<Item = &'static MetricRow> {
     let of_parts = parts::ALL.iter().flat_map(|part| part.metrics);
     ROWS.iter().chain(of_parts).chain([&MAX_RATE])
 }
 
 #[rustfmt::skip]
-static MAX_RATE: Row =
+static MAX_RATE: MetricRow =
     row("max_rate", &[], "highest rate", (Unit::RequestsPerSec, Higher, Needs::SEARCH),
         Getter::Number(|_| None));
 
 #[rustfmt::skip]
-static ROWS: [Row; 19] = [
+static ROWS: [MetricRow; 19] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::REQUESTS),
         Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::REQUESTS),

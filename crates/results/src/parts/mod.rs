@@ -4,8 +4,8 @@
 //! folder of a part has everything about it: what is recorded and how that is merged and checked
 //! (`mod.rs`), its metrics, also those that other programs get during a run (`metrics.rs`), and
 //! what texts and pages show of it, as data (`view.rs`). Recordings, snapshots, the registry of
-//! metrics, texts and pages iterate over the parts. A new part is a folder, a field of [`Parts`] if
-//! workers record it, and a row of [`ALL`].
+//! metrics, texts and pages iterate over the parts. A new part is a folder, a field of
+//! [`PartRecordings`] if workers record it, and a row of [`ALL`].
 //!
 //! ```
 //! use results::{EventRecording, Recording};
@@ -34,7 +34,7 @@ use presentation::{Block, TableBlock, TextBlock, Tone};
 use serde::{Deserialize, Serialize};
 
 use crate::exported::ExportedMetric;
-use crate::metric::{Row, TimeRow};
+use crate::metric::{MetricRow, TimeRow};
 use crate::{Histogram, Recording, RunResult};
 
 /// What workers record of a part.
@@ -56,7 +56,7 @@ trait Measurement: Default {
     }
 }
 
-/// A field of [`Parts`].
+/// A field of [`PartRecordings`].
 trait PartField {
     fn is_absent(&self) -> bool;
     fn merge(&mut self, other: &Self);
@@ -91,14 +91,14 @@ impl<M: Measurement> PartField for Option<M> {
     }
 }
 
-/// Makes the struct [`Parts`] from the list of its fields.
+/// Makes the struct [`PartRecordings`] from the list of its fields.
 macro_rules! parts {
     ($($(#[$doc:meta])* $name:ident: $part:ty,)*) => {
         /// What workers record of the optional measurements. A field is empty, and absent from
         /// documents, if the run did not measure it.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        pub struct Parts {
+        pub struct PartRecordings {
             $(
                 $(#[$doc])*
                 #[serde(default, skip_serializing_if = "PartField::is_absent")]
@@ -106,7 +106,7 @@ macro_rules! parts {
             )*
         }
 
-        impl Parts {
+        impl PartRecordings {
             /// Adds what another worker or machine has recorded.
             pub fn merge(&mut self, other: &Self) {
                 $(PartField::merge(&mut self.$name, &other.$name);)*
@@ -162,7 +162,7 @@ parts! {
 /// results renders it.
 pub struct PartView {
     /// Rows of the registry: the metrics that only this part has.
-    pub(crate) metrics: &'static [Row],
+    pub(crate) metrics: &'static [MetricRow],
     /// The times that it has distributions of.
     pub(crate) times: &'static [TimeRow],
     /// What other programs get of it during a run.
@@ -217,7 +217,7 @@ pub struct PartSection {
     /// How to read it, one or two sentences.
     pub lead: &'static str,
     /// Between which sections of every page the section stands.
-    pub place: Place,
+    pub position: SectionPosition,
     /// Sentences of a group of runs with their evidence. The result is that of the page's only run.
     pub findings: fn(&Recording, Option<&RunResult>) -> Option<PartFinding>,
     /// Its tables, in their order.
@@ -231,14 +231,14 @@ impl PartSection {
     const fn of_tables(
         (id, title): (&'static str, &'static str),
         lead: &'static str,
-        place: Place,
+        position: SectionPosition,
         tables: &'static [PartTable],
     ) -> Self {
         Self {
             id,
             title,
             lead,
-            place,
+            position,
             findings: |_, _| None,
             tables,
             details: |_| Vec::new(),
@@ -247,9 +247,9 @@ impl PartSection {
 }
 
 /// Where the section of a part stands on a page: between those that every page has. Those of one
-/// place are in the order of [`ALL`].
+/// position are in the order of [`ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SectionPosition {
     /// Below the latency: what it consists of.
     LatencyParts,
     /// Below these: the latency of each name.

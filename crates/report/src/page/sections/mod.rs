@@ -26,7 +26,7 @@ pub(crate) use responses::{is_failing, nothing_good, statuses_in_words};
 pub(crate) use run_verdict::lost_requests;
 
 use presentation::{Block, Section, Tone, tables, words};
-use results::parts::Place;
+use results::parts::SectionPosition;
 use results::{Measured, RunResult, Verdict, cells};
 
 use super::runs::Runs;
@@ -35,8 +35,8 @@ use super::runs::Runs;
 enum Entry {
     /// A section that pages of all kinds may have.
     Own(fn(&Runs<'_>) -> Option<Section>),
-    /// The sections of the optional measurements at this place.
-    Parts(Place),
+    /// The sections of the optional measurements at this position.
+    Parts(SectionPosition),
 }
 
 use Entry::{Own, Parts};
@@ -52,16 +52,16 @@ const ALL: [Entry; 29] = [
     Own(averages::section),
     Own(latency::section),
     Own(latency::distribution),
-    Parts(Place::LatencyParts),
-    Parts(Place::Names),
-    Parts(Place::Contents),
-    Parts(Place::Addresses),
+    Parts(SectionPosition::LatencyParts),
+    Parts(SectionPosition::Names),
+    Parts(SectionPosition::Contents),
+    Parts(SectionPosition::Addresses),
     Own(over_time::section),
     Own(phases::section),
     Own(responses::section),
-    Parts(Place::Server),
+    Parts(SectionPosition::Server),
     Own(load_generator::section),
-    Parts(Place::Connections),
+    Parts(SectionPosition::Connections),
     Own(telemetry::section),
     Own(verdict::warnings_of_runs),
     Own(averages::values),
@@ -76,7 +76,7 @@ const ALL: [Entry; 29] = [
 pub(super) fn all(runs: &Runs<'_>) -> Vec<Section> {
     let sections = ALL.iter().flat_map(|entry| match entry {
         Own(section) => section(runs).into_iter().collect(),
-        Parts(place) => parts::sections(*place, runs),
+        Parts(position) => parts::sections(*position, runs),
     });
     sections.collect()
 }

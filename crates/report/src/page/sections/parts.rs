@@ -1,14 +1,14 @@
 //! The sections of optional measurements, from what these say of themselves.
 
 use presentation::{Block, Section, tables};
-use results::parts::{self, PartSection, PartTable, Place};
+use results::parts::{self, PartSection, PartTable, SectionPosition};
 
 use crate::page::runs::Runs;
 
-/// The sections at this place of the parts that runs have measured.
-pub(super) fn sections(place: Place, runs: &Runs<'_>) -> Vec<Section> {
+/// The sections at this position of the parts that runs have measured.
+pub(super) fn sections(position: SectionPosition, runs: &Runs<'_>) -> Vec<Section> {
     let all = parts::ALL.iter().filter_map(|part| part.section.as_ref());
-    let here = all.filter(|section| section.place == place);
+    let here = all.filter(|section| section.position == position);
     here.filter_map(|section| section_of(section, runs))
         .collect()
 }

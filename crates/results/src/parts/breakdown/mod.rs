@@ -11,7 +11,7 @@ use std::fmt;
 use presentation::{Tone, words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{Measurement, PartFinding, PartSection, PartTable, PartView, Place, profile};
+use super::{Measurement, PartFinding, PartSection, PartTable, PartView, SectionPosition, profile};
 use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
@@ -751,7 +751,7 @@ pub(super) static VIEW: PartView = PartView {
             "The latency of each request is split into what the load generator caused, the wait \
              for a connection, the network, the server as its Server-Timing header states it, and \
              the body. The slowest 1 % are compared with all others.",
-            Place::LatencyParts,
+            SectionPosition::LatencyParts,
             &[
                 PartTable::OfGroups(view::parts),
                 PartTable::OfGroups(view::server_timing),

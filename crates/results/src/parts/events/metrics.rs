@@ -3,7 +3,7 @@
 use crate::RunResult;
 use crate::Samples;
 use crate::metric::Better::{self, Higher, Lower, Neither};
-use crate::metric::{Getter, Needs, Row, TimeRow, Unit, answered, measured, row};
+use crate::metric::{Getter, MetricRow, Needs, TimeRow, Unit, answered, measured, row};
 
 fn needs(run: &RunResult, otherwise: &'static str) -> &'static str {
     if run.recording.parts.events.is_none() {
@@ -24,7 +24,7 @@ const OPEN_STREAMS: Needs = Needs::new(TOPIC, |run| {
 const EVENT_COUNT: (Unit, Better, Needs) = (Unit::Count, Higher, EVENTS);
 
 #[rustfmt::skip]
-pub(super) static METRICS: [Row; 4] = [
+pub(super) static METRICS: [MetricRow; 4] = [
     row("events_per_sec", &[], "events/s", (Unit::EventsPerSec, Higher, EVENTS),
         Getter::PerSec(|run| Some(run.recording.parts.events.as_ref()?.arrived))),
     row("events_per_response", &[], "events per response",

@@ -5,7 +5,7 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measurement, PartSection, PartTable, PartView, Place};
+use super::{Measurement, PartSection, PartTable, PartView, SectionPosition};
 use crate::parts::llm;
 use crate::{ErrorKind, Histogram, RunResult};
 
@@ -119,7 +119,7 @@ pub(super) static VIEW: PartView = PartView {
         ("events", "Events"),
         "The responses are streams of events. The time to the first event or token is counted from \
          the same moment as latency. What arrived together has gaps of 0.",
-        Place::Contents,
+        SectionPosition::Contents,
         &[
             PartTable::OfGroups(llm::view::times),
             PartTable::OfGroups(llm::view::numbers),

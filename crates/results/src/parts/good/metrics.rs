@@ -2,7 +2,7 @@
 
 use crate::exported::{self, ExportedMetric, Value};
 use crate::metric::Better::Higher;
-use crate::metric::{Getter, Needs, Row, Unit, row};
+use crate::metric::{Getter, MetricRow, Needs, Unit, row};
 
 /// What is good may be a stream that takes many seconds.
 const JUDGED: Needs = Needs {
@@ -14,7 +14,7 @@ const JUDGED: Needs = Needs {
 };
 
 #[rustfmt::skip]
-pub(super) static METRICS: [Row; 2] = [
+pub(super) static METRICS: [MetricRow; 2] = [
     row("goodput", &[], "goodput", (Unit::Percent, Higher, JUDGED),
         Getter::Share(|run| Some(run.recording.good_requests()?.good),
                       |run| run.recording.good_requests().map_or(0, |good| good.judged()))),

@@ -4,7 +4,7 @@ use crate::RunResult;
 use crate::Samples;
 use crate::exported::{self, ExportedMetric, Instrument, Value};
 use crate::metric::Better::{Higher, Neither};
-use crate::metric::{Getter, Needs, Row, Time, TimeRow, Unit, measured, row};
+use crate::metric::{Getter, MetricRow, Needs, Time, TimeRow, Unit, measured, row};
 
 const TOPIC: &str = "tokens of language models (--events llm)";
 
@@ -31,7 +31,7 @@ const TEXT: Needs = needs(|run| unless_off(run, "no response had visible text"))
 const INPUT_TOKENS: Needs = needs(|run| unless_off(run, "the server counted no tokens of prompts"));
 
 #[rustfmt::skip]
-pub(super) static METRICS: [Row; 5] = [
+pub(super) static METRICS: [MetricRow; 5] = [
     row("output_tokens_per_sec", &[], "output tokens/s",
         (Unit::TokensPerSec, Higher, COMPLETE_ANSWERS),
         Getter::PerSec(|run| Some(run.recording.parts.llm.as_ref()?.arrived_tokens()))),

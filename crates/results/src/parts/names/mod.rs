@@ -4,7 +4,7 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PartField, PartSection, PartTable, PartView, Place};
+use super::{PartField, PartSection, PartTable, PartView, SectionPosition};
 use crate::counters::is_zero;
 use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses};
 
@@ -203,7 +203,7 @@ pub(super) static VIEW_BY_NAME: PartView = PartView {
         ("names", "Requests by name"),
         "The requests came from a file, and each has a name. Latency is counted as in the rest of \
          this page.",
-        Place::Names,
+        SectionPosition::Names,
         &[PartTable::OfGroups(view::by_name)],
     )),
     ..PartView::NONE
@@ -216,7 +216,7 @@ pub(super) static VIEW_BY_ADDRESS: PartView = PartView {
         ("addresses", "Requests by address"),
         "The connections went to several addresses, or their addresses could change. Latency is \
          counted as in the rest of this page.",
-        Place::Addresses,
+        SectionPosition::Addresses,
         &[PartTable::OfGroups(view::by_address)],
     )),
     ..PartView::NONE

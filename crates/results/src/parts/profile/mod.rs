@@ -6,7 +6,7 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
-use super::{PartSection, PartTable, PartView, Place};
+use super::{PartSection, PartTable, PartView, SectionPosition};
 
 /// What a profiler has seen of a server, before it is compared with the requests. Times are those
 /// of CLOCK_MONOTONIC.
@@ -314,7 +314,7 @@ pub(super) static VIEW: PartView = PartView {
             "Samples of the server's call stacks while its threads were on a CPU. Slow time is the \
              time in which at least one of the slowest requests was in flight. Differences are \
              correlation: what runs more in slow time need not be the cause of it.",
-            Place::Server,
+            SectionPosition::Server,
             &[
                 PartTable::OfRuns(view::functions),
                 PartTable::OfRuns(view::times),

@@ -1,7 +1,7 @@
 //! The metrics of QUIC.
 
 use crate::metric::Better::{Lower, Neither};
-use crate::metric::{Better, Getter, Needs, Row, TimeRow, Unit, measured, row};
+use crate::metric::{Better, Getter, MetricRow, Needs, TimeRow, Unit, measured, row};
 use crate::{Counted, Histogram, QuicRecording};
 
 const QUIC: Needs = Needs::new("HTTP/3 (--http3)", |run| {
@@ -26,7 +26,7 @@ const QUIC_BYTES: (Unit, Better, Needs) = (Unit::Bytes, Neither, QUIC);
 const QUIC_TROUBLES: (Unit, Better, Needs) = (Unit::Count, Lower, QUIC);
 
 #[rustfmt::skip]
-pub(super) static METRICS: [Row; 15] = [
+pub(super) static METRICS: [MetricRow; 15] = [
     row("quic_packets_lost", &["quic_lost"], "QUIC packets lost", QUIC_TROUBLES,
         Getter::Part(|run| Some(quic(run)?.packets_lost),
                      |run| quic(run).map_or(0, |quic| quic.packets_sent))),

@@ -6,7 +6,7 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measurement, PartSection, PartTable, PartView, Place};
+use super::{Measurement, PartSection, PartTable, PartView, SectionPosition};
 use crate::{Histogram, RunResult};
 
 /// The packets of all QUIC connections (HTTP/3) within the window. A connection counts when it is
@@ -151,7 +151,7 @@ pub(super) static VIEW: PartView = PartView {
         "What the load generator's end of the connections has counted within the window. A \
          connection has one sample of each time and size, when it was closed or when the window \
          ended. Which packets of the server were lost, only the server knows.",
-        Place::Connections,
+        SectionPosition::Connections,
         &[
             PartTable::OfGroups(view::packets),
             PartTable::OfGroups(view::connections),

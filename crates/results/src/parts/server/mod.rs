@@ -4,7 +4,7 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measurement, PartSection, PartTable, PartView, Place};
+use super::{Measurement, PartSection, PartTable, PartView, SectionPosition};
 use crate::{Histogram, RunResult};
 
 /// The CPU time of a server's processes within the window, those of their children included. Of a
@@ -61,7 +61,7 @@ pub(super) static VIEW: PartView = PartView {
         ("server-cpu", "CPU of the server"),
         "CPU time of the server's processes and their children within the window, without the time \
          that they waited for a CPU.",
-        Place::Server,
+        SectionPosition::Server,
         &[PartTable::OfRuns(view::table)],
     )),
     ..PartView::NONE

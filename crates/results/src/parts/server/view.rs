@@ -7,7 +7,7 @@ use presentation::{TableBlock, TextBlock, words};
 use super::ServerRecording;
 use crate::RunResult;
 use crate::metric::Better::{Lower, Neither};
-use crate::metric::{Getter, Needs, Row, Unit, row};
+use crate::metric::{Getter, MetricRow, Needs, Unit, row};
 
 const NEEDS: Needs = Needs::new(
     "CPU of the server (--server)",
@@ -15,7 +15,7 @@ const NEEDS: Needs = Needs::new(
 );
 
 #[rustfmt::skip]
-pub(super) static METRICS: [Row; 2] = [
+pub(super) static METRICS: [MetricRow; 2] = [
     row("server_cores", &[], "CPUs that the server used", (Unit::Number, Neither, NEEDS),
         Getter::Number(|run| run.recording.parts.server?.cores())),
     row("server_cpu_per_request_us", &["server_cpu_per_request"],
