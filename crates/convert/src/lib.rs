@@ -19,5 +19,5 @@ mod shell_words;
 mod variables;
 
 pub use conversion::{Connection, Conversion, ConversionError, Request, Version};
-pub use shell_words::{Place, ShellError, Word, split};
+pub use shell_words::{CommandPosition, ShellError, Word, split};
 pub use variables::Variables;

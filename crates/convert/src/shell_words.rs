@@ -9,12 +9,12 @@ pub struct Word {
     /// The text of the word without its quotes.
     pub text: String,
     /// Where the word begins in the command.
-    pub place: Place,
+    pub position: CommandPosition,
 }
 
-/// Where something is in a command.
+/// Where something is in a command, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CommandPosition {
     /// In a text; both count from 1, columns in characters.
     Text {
         /// Number of the line, from 1.
@@ -26,7 +26,7 @@ pub enum Place {
     Argument(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CommandPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text { line: 1, column } => write!(f, "column {column}"),
@@ -38,10 +38,10 @@ impl fmt::Display for Place {
 
 /// Why a text cannot be split into the words of commands; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {message}")]
+#[error("{position}: {message}")]
 pub struct ShellError {
     /// Where in the text the problem is.
-    pub place: Place,
+    pub position: CommandPosition,
     /// What is wrong, and what is expected.
     pub message: String,
 }
@@ -66,7 +66,7 @@ pub fn split(text: &str) -> Result<(Vec<Vec<Word>>, Option<String>), ShellError>
     };
     loop {
         scanner.skip_blanks();
-        let place = scanner.place();
+        let position = scanner.position();
         match scanner.peek() {
             None => return Ok((ended(commands, words), None)),
             Some('\n') => {
@@ -89,7 +89,7 @@ pub fn split(text: &str) -> Result<(Vec<Vec<Word>>, Option<String>), ShellError>
                     let after = format!("{text}{}", scanner.rest.trim_end());
                     return Ok((ended(commands, words), Some(after)));
                 }
-                words.push(Word { text, place });
+                words.push(Word { text, position });
             }
         }
     }
@@ -103,16 +103,16 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    fn place(&self) -> Place {
-        Place::Text {
+    fn position(&self) -> CommandPosition {
+        CommandPosition::Text {
             line: self.line,
             column: self.column,
         }
     }
 
-    fn error(&self, place: Place, message: impl Into<String>) -> ShellError {
+    fn error(&self, position: CommandPosition, message: impl Into<String>) -> ShellError {
         ShellError {
-            place,
+            position,
             message: message.into(),
         }
     }
@@ -187,7 +187,7 @@ impl Scanner<'_> {
     fn word(&mut self) -> Result<String, ShellError> {
         let mut word = String::new();
         while let Some(next) = self.peek() {
-            let place = self.place();
+            let position = self.position();
             if self.take_continuation() {
                 continue;
             }
@@ -202,17 +202,17 @@ impl Scanner<'_> {
                 }
                 '^' if self.rest.starts_with("^\"") => {
                     return Err(self.error(
-                        place,
+                        position,
                         "^\" is the quote of the Windows command prompt (in the browser choose \
                          \"Copy as cURL (bash)\")",
                     ));
                 }
-                '$' if self.take("$'") => self.escaped(place, &mut word)?,
-                '$' if self.take("$\"") => self.rest_of_double_quoted(place, &mut word)?,
+                '$' if self.take("$'") => self.escaped(position, &mut word)?,
+                '$' if self.take("$\"") => self.rest_of_double_quoted(position, &mut word)?,
                 '$' => self.dollar(&mut word)?,
                 '&' | ';' | '<' | '(' | ')' | '`' => {
                     return Err(self.error(
-                        place,
+                        position,
                         format!(
                             "{next} outside of quotes is not part of the command for a shell \
                              (put the text that has it into single quotes)"
@@ -227,7 +227,7 @@ impl Scanner<'_> {
 
     /// A `$` that is not the beginning of a quote: a variable, or itself.
     fn dollar(&mut self, word: &mut String) -> Result<(), ShellError> {
-        let place = self.place();
+        let position = self.position();
         word.extend(self.next());
         let begins_name = |c: char| c.is_ascii_alphanumeric() || "_{(@*#?$!-".contains(c);
         if !self.peek().is_some_and(begins_name) {
@@ -237,7 +237,7 @@ impl Scanner<'_> {
         let inner = self.rest.trim_start_matches(['{', '(']);
         let name: String = inner.chars().take_while(|c| is_name(*c)).collect();
         Err(self.error(
-            place,
+            position,
             format!(
                 "${name} would be replaced by a shell (write its value, or leave out the quotes \
                  around the whole command)"
@@ -246,11 +246,11 @@ impl Scanner<'_> {
     }
 
     fn single_quoted(&mut self, word: &mut String) -> Result<(), ShellError> {
-        let place = self.place();
+        let position = self.position();
         self.next();
         loop {
             match self.next() {
-                None => return Err(self.error(place, "the quote ' is not closed")),
+                None => return Err(self.error(position, "the quote ' is not closed")),
                 Some('\'') => return Ok(()),
                 Some(other) => word.push(other),
             }
@@ -258,26 +258,30 @@ impl Scanner<'_> {
     }
 
     fn double_quoted(&mut self, word: &mut String) -> Result<(), ShellError> {
-        let place = self.place();
+        let position = self.position();
         self.next();
-        self.rest_of_double_quoted(place, word)
+        self.rest_of_double_quoted(position, word)
     }
 
-    fn rest_of_double_quoted(&mut self, place: Place, word: &mut String) -> Result<(), ShellError> {
+    fn rest_of_double_quoted(
+        &mut self,
+        position: CommandPosition,
+        word: &mut String,
+    ) -> Result<(), ShellError> {
         loop {
             if self.take_continuation() {
                 continue;
             }
             match self.peek() {
-                None => return Err(self.error(place, "the quote \" is not closed")),
+                None => return Err(self.error(position, "the quote \" is not closed")),
                 Some('"') => {
                     self.next();
                     return Ok(());
                 }
                 Some('$') => self.dollar(word)?,
                 Some('`') => {
-                    let place = self.place();
-                    return Err(self.error(place, "` would be replaced by a shell"));
+                    let position = self.position();
+                    return Err(self.error(position, "` would be replaced by a shell"));
                 }
                 Some('\\') => {
                     self.next();
@@ -296,20 +300,20 @@ impl Scanner<'_> {
     }
 
     /// The rest of `$'...'`, in which backslashes have the meanings of ANSI C (bash(1), QUOTING).
-    fn escaped(&mut self, place: Place, word: &mut String) -> Result<(), ShellError> {
+    fn escaped(&mut self, position: CommandPosition, word: &mut String) -> Result<(), ShellError> {
         let mut bytes = Vec::new();
         let mut buffer = [0; 4];
         loop {
             match self.next() {
-                None => return Err(self.error(place, "the quote $' is not closed")),
+                None => return Err(self.error(position, "the quote $' is not closed")),
                 Some('\'') => break,
-                Some('\\') => self.escape(place, &mut bytes)?,
+                Some('\\') => self.escape(position, &mut bytes)?,
                 Some(other) => bytes.extend(other.encode_utf8(&mut buffer).bytes()),
             }
         }
         let text = String::from_utf8(bytes).map_err(|_| {
             self.error(
-                place,
+                position,
                 "these bytes are not UTF-8 (put them into a file, for --data-binary @FILE)",
             )
         })?;
@@ -317,9 +321,9 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn escape(&mut self, place: Place, bytes: &mut Vec<u8>) -> Result<(), ShellError> {
+    fn escape(&mut self, position: CommandPosition, bytes: &mut Vec<u8>) -> Result<(), ShellError> {
         let Some(letter) = self.next() else {
-            return Err(self.error(place, "the quote $' is not closed"));
+            return Err(self.error(position, "the quote $' is not closed"));
         };
         let mut buffer = [0; 4];
         match letter {
@@ -343,7 +347,7 @@ impl Scanner<'_> {
                     'u' => 4,
                     _ => 8,
                 };
-                let here = self.place();
+                let here = self.position();
                 let (value, count) = self.digits(16, most, 0);
                 match (letter, count, char::from_u32(value)) {
                     (_, 0, _) => bytes.extend([b'\\', letter as u8]),

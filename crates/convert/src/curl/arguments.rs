@@ -2,7 +2,7 @@
 
 use super::CurlError;
 use super::options::{CurlOption, by_long, by_short};
-use crate::shell_words::{Place, Word};
+use crate::shell_words::{CommandPosition, Word};
 
 /// An option with its value, or a URL.
 pub(super) struct Argument {
@@ -14,7 +14,7 @@ pub(super) struct Argument {
     pub(super) is_on: bool,
     /// Empty for a flag.
     pub(super) value: String,
-    pub(super) place: Place,
+    pub(super) position: CommandPosition,
 }
 
 /// The options and URLs in their order. An option may stand after the URL.
@@ -23,7 +23,7 @@ pub(super) fn of(words: &[Word]) -> Result<Vec<Argument>, CurlError> {
     let mut words = words.iter();
     let mut are_options_over = false;
     while let Some(word) = words.next() {
-        let place = word.place;
+        let position = word.position;
         if word.text == "--" && !are_options_over {
             are_options_over = true;
         } else if are_options_over || word.text == "-" || !word.text.starts_with('-') {
@@ -32,7 +32,7 @@ pub(super) fn of(words: &[Word]) -> Result<Vec<Argument>, CurlError> {
                 option: None,
                 is_on: true,
                 value: word.text.clone(),
-                place,
+                position,
             });
         } else if let Some(name) = word.text.strip_prefix("--") {
             arguments.push(long(name, word, &mut words)?);
@@ -51,12 +51,12 @@ fn long<'a>(
     let find = |name: &str| {
         by_long(name).map_err(|meant| {
             let message = format!("--{name} may be any of --{}", meant.join(", --"));
-            CurlError::new(word.place, message)
+            CurlError::new(word.position, message)
         })
     };
     if name.starts_with("expand-") {
         let message = format!("--{name}: variables of curl are not supported");
-        return Err(CurlError::new(word.place, message));
+        return Err(CurlError::new(word.position, message));
     }
     let (option, is_on) = match name.strip_prefix("no-").map(find).transpose()?.flatten() {
         Some(option) if !option.takes_value => (Some(option), false),
@@ -64,10 +64,10 @@ fn long<'a>(
     };
     let Some(option) = option else {
         let message = format!("{}: curl has no such option", word.text);
-        return Err(CurlError::new(word.place, message));
+        return Err(CurlError::new(word.position, message));
     };
     let value = if option.takes_value {
-        next_value(&word.text, word.place, words)?
+        next_value(&word.text, word.position, words)?
     } else {
         String::new()
     };
@@ -76,7 +76,7 @@ fn long<'a>(
         option: Some(option),
         is_on,
         value,
-        place: word.place,
+        position: word.position,
     })
 }
 
@@ -91,11 +91,11 @@ fn short<'a>(
         let name = format!("-{letter}");
         let Some(option) = by_short(letter) else {
             let message = format!("{name}: curl has no such option");
-            return Err(CurlError::new(word.place, message));
+            return Err(CurlError::new(word.position, message));
         };
         let value = match (option.takes_value, rest.as_str()) {
             (false, _) => String::new(),
-            (true, "") => next_value(&name, word.place, words)?,
+            (true, "") => next_value(&name, word.position, words)?,
             (true, inline) => {
                 let inline = inline.to_owned();
                 rest = "".chars();
@@ -107,7 +107,7 @@ fn short<'a>(
             option: Some(option),
             is_on: true,
             value,
-            place: word.place,
+            position: word.position,
         });
     }
     Ok(())
@@ -115,9 +115,9 @@ fn short<'a>(
 
 fn next_value<'a>(
     name: &str,
-    place: Place,
+    position: CommandPosition,
     words: &mut impl Iterator<Item = &'a Word>,
 ) -> Result<String, CurlError> {
     let next = words.next().map(|word| word.text.clone());
-    next.ok_or_else(|| CurlError::new(place, format!("{name}: needs a value")))
+    next.ok_or_else(|| CurlError::new(position, format!("{name}: needs a value")))
 }

@@ -6,7 +6,7 @@ use plan::Body;
 
 use super::{CurlError, ReadFile};
 use crate::percent::percent_encoded;
-use crate::shell_words::{Place, Word};
+use crate::shell_words::{CommandPosition, Word};
 
 /// A body that grows by `-d`.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub(super) fn of(word: &Word, is_binary: bool, read: ReadFile<'_>) -> Result<Dat
     let Some(name) = word.text.strip_prefix('@') else {
         return Ok(Data::Bytes(word.text.clone().into_bytes()));
     };
-    let bytes = read_file(name, word.place, read)?;
+    let bytes = read_file(name, word.position, read)?;
     let is_left_out = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
     if is_binary || !bytes.iter().any(is_left_out) {
         return Ok(Data::File(name.into(), bytes));
@@ -77,9 +77,10 @@ pub(super) fn urlencoded(word: &Word, read: ReadFile<'_>) -> Result<Vec<u8>, Cur
     let split = text.find('=').or_else(|| text.find('@'));
     let (name, content) = match split {
         None => ("", text.clone().into_bytes()),
-        Some(at) if text[at..].starts_with('@') => {
-            (&text[..at], read_file(&text[at + 1..], word.place, read)?)
-        }
+        Some(at) if text[at..].starts_with('@') => (
+            &text[..at],
+            read_file(&text[at + 1..], word.position, read)?,
+        ),
         Some(at) => (&text[..at], text.as_bytes()[at + 1..].to_vec()),
     };
     let mut encoded = name.as_bytes().to_vec();
@@ -93,13 +94,13 @@ pub(super) fn urlencoded(word: &Word, read: ReadFile<'_>) -> Result<Vec<u8>, Cur
 /// Reads a file that an option names.
 pub(super) fn read_file(
     name: &str,
-    place: Place,
+    position: CommandPosition,
     read: ReadFile<'_>,
 ) -> Result<Vec<u8>, CurlError> {
     if name == "-" {
         let message = "the command reads its standard input (write it into a file and name that)";
-        return Err(CurlError::new(place, message));
+        return Err(CurlError::new(position, message));
     }
     read(name.as_ref())
-        .map_err(|error| CurlError::new(place, format!("cannot read {name:?}: {error}")))
+        .map_err(|error| CurlError::new(position, format!("cannot read {name:?}: {error}")))
 }

@@ -20,7 +20,7 @@ pub(super) fn literal_part(word: &Word) -> Result<FormPart, CurlError> {
 /// The value of `--form`: `name=content`, `name=@file` or `name=<file`, each with `;type=`,
 /// `;filename=`, `;headers=` after it.
 pub(super) fn part(word: &Word, read: ReadFile<'_>) -> Result<FormPart, CurlError> {
-    let error = |message: String| CurlError::new(word.place, message);
+    let error = |message: String| CurlError::new(word.position, message);
     let (name, content) = split(word)?;
     let first = content.chars().next();
     if name.is_empty() && content.starts_with('(') || content.starts_with("(;") {
@@ -43,7 +43,7 @@ pub(super) fn part(word: &Word, read: ReadFile<'_>) -> Result<FormPart, CurlErro
         content: Vec::new(),
     };
     if is_file {
-        part.content = read_file(&value, word.place, read)?;
+        part.content = read_file(&value, word.position, read)?;
         let base = value.rsplit('/').next().unwrap_or(&value);
         part.content_type = type_of(base).map(str::to_owned);
         if first == Some('@') {
@@ -89,7 +89,7 @@ fn split(word: &Word) -> Result<(&str, &str), CurlError> {
             "{:?} is not a form field (expected name=content)",
             word.text
         );
-        CurlError::new(word.place, message)
+        CurlError::new(word.position, message)
     })
 }
 

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 
 use crate::conversion::Conversion;
-use crate::shell_words::{self, Place, Word};
+use crate::shell_words::{self, CommandPosition, Word};
 
 use arguments::Argument;
 use operation::Operation;
@@ -23,19 +23,19 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 /// Why a command cannot be converted: where, and one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("curl command, {place}: {message}")]
+#[error("curl command, {position}: {message}")]
 pub struct CurlError {
-    /// The place in the command.
-    pub place: Place,
+    /// The position in the command.
+    pub position: CommandPosition,
     /// What is wrong, and what is expected.
     pub message: String,
 }
 
 impl CurlError {
     /// An error whose message stays one line even if it repeats a part of the command.
-    fn new(place: Place, message: impl Into<String>) -> Self {
+    fn new(position: CommandPosition, message: impl Into<String>) -> Self {
         Self {
-            place,
+            position,
             message: plan::printable(&message.into()).into_owned(),
         }
     }
@@ -49,22 +49,22 @@ impl CurlError {
 /// connects in another way than the commands before it.
 pub fn from_text(text: &str, read: ReadFile<'_>) -> Result<Conversion, CurlError> {
     let (commands, rest) =
-        shell_words::split(text).map_err(|error| CurlError::new(error.place, error.message))?;
+        shell_words::split(text).map_err(|error| CurlError::new(error.position, error.message))?;
     let mut commands = commands.iter();
     let first = commands.next().map_or(&[][..], Vec::as_slice);
     let mut conversion = from_words(first, read)?;
     for words in commands {
-        let place = words.first().map_or(START, |word| word.place);
+        let position = words.first().map_or(START, |word| word.position);
         if !words.iter().any(|word| is_curl(&word.text)) {
             let message = "this line is not a curl command (a command goes on in the next line \
                            after a \\ at the end of the line)";
-            return Err(CurlError::new(place, message));
+            return Err(CurlError::new(position, message));
         }
         let next = from_words(words, read)?;
         if next.connection != conversion.connection {
             let message = "this command connects in another way than the first one, but a load has \
                            one (convert them one by one)";
-            return Err(CurlError::new(place, message));
+            return Err(CurlError::new(position, message));
         }
         conversion.is_recording = true;
         conversion.requests.extend(next.requests);
@@ -92,19 +92,19 @@ pub fn from_arguments(arguments: &[String], read: ReadFile<'_>) -> Result<Conver
     if !arguments.first().is_some_and(|first| is_curl(first)) {
         words.push(Word {
             text: "curl".to_owned(),
-            place: Place::Argument(0),
+            position: CommandPosition::Argument(0),
         });
     }
     let numbered = arguments.iter().zip(1..).map(|(text, number)| Word {
         text: text.clone(),
-        place: Place::Argument(number),
+        position: CommandPosition::Argument(number),
     });
     words.extend(numbered);
     from_words(&words, read)
 }
 
 /// Where a text begins.
-const START: Place = Place::Text { line: 1, column: 1 };
+const START: CommandPosition = CommandPosition::Text { line: 1, column: 1 };
 
 /// Whether a word is the name of curl, perhaps with its path.
 #[must_use]
@@ -124,7 +124,7 @@ fn from_words(words: &[Word], read: ReadFile<'_>) -> Result<Conversion, CurlErro
         [first, ..] => {
             let word: String = first.text.chars().take(40).collect();
             return Err(CurlError::new(
-                first.place,
+                first.position,
                 format!("{word:?} is not curl (expected a command like curl http://host/)"),
             ));
         }
@@ -146,21 +146,29 @@ fn from_words(words: &[Word], read: ReadFile<'_>) -> Result<Conversion, CurlErro
             option,
             is_on,
             value,
-            place,
+            position,
         } = argument;
         match option.map_or(Meaning::Converted(Effect::Url), |it| it.meaning) {
             Meaning::Unsupported if !is_on => (),
-            Meaning::Unsupported => return Err(CurlError::new(place, unsupported(&name))),
+            Meaning::Unsupported => return Err(CurlError::new(position, unsupported(&name))),
             Meaning::LeftOut(reason) => left_out.push((reason, name)),
             Meaning::Converted(Effect::Next) => {
                 add(std::mem::take(&mut operation), &mut conversion)?;
             }
             Meaning::Converted(effect) => {
-                operation.apply(effect, is_on, Word { text: value, place }, read)?;
+                operation.apply(
+                    effect,
+                    is_on,
+                    Word {
+                        text: value,
+                        position,
+                    },
+                    read,
+                )?;
             }
         }
     }
-    let end = words.last().map_or(START, |word| word.place);
+    let end = words.last().map_or(START, |word| word.position);
     if operation.is_empty() && conversion.requests.is_empty() {
         return Err(CurlError::new(end, "there is no URL"));
     }

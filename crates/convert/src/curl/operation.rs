@@ -12,7 +12,7 @@ use super::proxy::ProxyOptions;
 use super::{CurlError, ReadFile, url};
 use crate::conversion::{Connection, Request, Version};
 use crate::form::{FormPart, body as form_body};
-use crate::shell_words::{Place, Word};
+use crate::shell_words::{CommandPosition, Word};
 
 /// The encodings that a complete curl 8 accepts with `--compressed`.
 const ENCODINGS: &str = "deflate, gzip, br, zstd";
@@ -142,9 +142,9 @@ impl Operation {
     /// `Name: value`, `Name;` for an empty value, `Name:` to remove, or `@file` with a header in
     /// each line.
     fn add_headers(&mut self, word: &Word, read: ReadFile<'_>) -> Result<(), CurlError> {
-        let error = |message: String| CurlError::new(word.place, message);
+        let error = |message: String| CurlError::new(word.position, message);
         if let Some(name) = word.text.strip_prefix('@') {
-            let bytes = data::read_file(name, word.place, read)?;
+            let bytes = data::read_file(name, word.position, read)?;
             let text = String::from_utf8(bytes)
                 .map_err(|_| error(format!("{name:?} with headers is not UTF-8")))?;
             for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -185,7 +185,7 @@ impl Operation {
                     "{file:?} is a file of cookies, which is not supported (write the cookies: \
                      -b 'name=value')"
                 );
-                Err(CurlError::new(word.place, message))
+                Err(CurlError::new(word.position, message))
             }
         }
     }
@@ -197,14 +197,14 @@ impl Operation {
         notes: &mut Vec<String>,
     ) -> Result<(Vec<Request>, Connection), CurlError> {
         let bodies = usize::from(self.data.is_some()) + usize::from(!self.form.is_empty());
-        let place = self.urls.first().map(|word| word.place);
-        let Some(place) = place else {
-            let start = Place::Text { line: 1, column: 1 };
+        let position = self.urls.first().map(|word| word.position);
+        let Some(position) = position else {
+            let start = CommandPosition::Text { line: 1, column: 1 };
             return Err(CurlError::new(start, "a part of the command has no URL"));
         };
         if bodies + usize::from(self.is_head) > 1 && !self.is_get {
             let message = "-d, -F and -I exclude each other: each is another method";
-            return Err(CurlError::new(place, message));
+            return Err(CurlError::new(position, message));
         }
         if self.is_get {
             let data = std::mem::take(&mut self.data).into_bytes();
@@ -216,7 +216,7 @@ impl Operation {
         let (body, content_type) = self.take_body();
         if self.range.is_some() && (body.is_some() || !self.uploads.is_empty()) {
             let message = "-r of an upload is not supported";
-            return Err(CurlError::new(place, message));
+            return Err(CurlError::new(position, message));
         }
         let headers = self.all_headers(content_type, notes);
         let urls = std::mem::take(&mut self.urls);
@@ -227,7 +227,7 @@ impl Operation {
             let sent = match &upload {
                 None => body.clone(),
                 Some(file) => {
-                    data::read_file(&file.text, file.place, read)?;
+                    data::read_file(&file.text, file.position, read)?;
                     Some(Body::File(file.text.clone().into()))
                 }
             };
@@ -341,7 +341,7 @@ impl Operation {
 
     /// The URLs of a word, complete.
     fn urls_of(&self, word: &Word, upload: Option<&Word>) -> Result<Vec<String>, CurlError> {
-        let error = |message: String| CurlError::new(word.place, message);
+        let error = |message: String| CurlError::new(word.position, message);
         let all = if self.is_globbing_off {
             vec![word.text.clone()]
         } else {
@@ -351,7 +351,7 @@ impl Operation {
         let target = match &self.target {
             Some(target) if !target.text.starts_with('/') => {
                 let message = format!("--request-target {:?}: must begin with /", target.text);
-                return Err(CurlError::new(target.place, message));
+                return Err(CurlError::new(target.position, message));
             }
             target => target.as_ref().map(|target| target.text.as_str()),
         };
@@ -414,7 +414,7 @@ fn user(word: &Word) -> Result<String, CurlError> {
     match basic_authorization(&word.text) {
         Some(_) => Ok(word.text.clone()),
         None => Err(CurlError::new(
-            word.place,
+            word.position,
             "-u has no password (expected user:password)",
         )),
     }
@@ -422,7 +422,7 @@ fn user(word: &Word) -> Result<String, CurlError> {
 
 /// `user:password` for the proxy, which curl decodes.
 fn proxy_user(word: &Word) -> Result<String, CurlError> {
-    let error = |why: &str| CurlError::new(word.place, format!("--proxy-user: {why}"));
+    let error = |why: &str| CurlError::new(word.position, format!("--proxy-user: {why}"));
     if word.text.contains(':') {
         ProxySpec::decoded_user(&word.text).map_err(|why| error(&why))
     } else {
@@ -431,7 +431,7 @@ fn proxy_user(word: &Word) -> Result<String, CurlError> {
 }
 
 fn proxy_headers(word: &Word) -> Result<Vec<(String, String)>, CurlError> {
-    parse_headers(&word.text).map_err(|error| CurlError::new(word.place, error.to_string()))
+    parse_headers(&word.text).map_err(|error| CurlError::new(word.position, error.to_string()))
 }
 
 /// The URL without `;auto`, which is about redirects.
@@ -446,7 +446,7 @@ fn rule<R>(word: Word, parse: fn(&str) -> Result<R, RuleError>) -> Result<String
         Ok(_) => Ok(word.text),
         Err(error) => {
             let message = format!("{:?} {error}", word.text);
-            Err(CurlError::new(word.place, message))
+            Err(CurlError::new(word.position, message))
         }
     }
 }
@@ -457,7 +457,7 @@ fn certificate(word: &Word) -> Result<&str, CurlError> {
         Ok(&word.text)
     } else {
         Err(CurlError::new(
-            word.place,
+            word.position,
             "--cert: a password of the certificate is not supported (write a key without one)",
         ))
     }
@@ -469,7 +469,7 @@ fn source(word: &Word) -> Result<String, CurlError> {
     match text.parse::<std::net::IpAddr>() {
         Ok(address) => Ok(address.to_string()),
         Err(_) => Err(CurlError::new(
-            word.place,
+            word.position,
             format!("--interface {text:?} is not supported (expected an address)"),
         )),
     }
@@ -480,7 +480,7 @@ fn seconds(word: &Word) -> Result<Option<f64>, CurlError> {
     match word.text.parse::<f64>() {
         Ok(time) if (0.0..1e9).contains(&time) => Ok(Some(time)),
         _ => Err(CurlError::new(
-            word.place,
+            word.position,
             format!("{:?} is not a number of seconds", word.text),
         )),
     }

@@ -48,13 +48,13 @@ impl ProxyOptions {
                 (true, true) => {
                     let message = "--noproxy: some requests go through the proxy and some do \
                                    not, but a load connects in one way (convert them one by one)";
-                    return Err(CurlError::new(direct.place, message));
+                    return Err(CurlError::new(direct.position, message));
                 }
                 (false, _) => (),
             }
         }
         let mut proxy = ProxySpec::parse(&word.text)
-            .map_err(|why| CurlError::new(word.place, format!("the proxy {why}")))?;
+            .map_err(|why| CurlError::new(word.position, format!("the proxy {why}")))?;
         proxy.user = self.user.or(proxy.user);
         // A SOCKS proxy makes a tunnel anyway.
         proxy.tunnel = self.tunnel && !proxy.scheme.is_socks();
