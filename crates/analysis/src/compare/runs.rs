@@ -52,7 +52,7 @@ pub(super) struct LevelValues {
 }
 
 /// A value with its level and block.
-struct Entry {
+struct BlockValue {
     level: usize,
     block: Block,
     value: f64,
@@ -64,7 +64,7 @@ struct Entry {
     began_unix_ms: Option<u64>,
 }
 
-impl Entry {
+impl BlockValue {
     fn of(
         (run, figures): (&Observation, Figures),
         metric: &Metric,
@@ -100,9 +100,10 @@ impl Values {
     ) -> Self {
         let has_rounds = runs.iter().copied().flatten().all(|run| run.cell.is_some());
         let of_level = |(level, runs): (usize, &[&Observation])| {
-            let value =
-                |run: &&Observation| Entry::of((run, figures), metric, level, Block::default());
-            runs.iter().filter_map(value).collect::<Vec<Entry>>()
+            let value = |run: &&Observation| {
+                BlockValue::of((run, figures), metric, level, Block::default())
+            };
+            runs.iter().filter_map(value).collect::<Vec<BlockValue>>()
         };
         let all: Vec<&Observation> = runs.concat();
         let entries = runs.into_iter().enumerate().flat_map(of_level).collect();
@@ -141,7 +142,7 @@ impl Values {
             let (level, _) = known(run)?;
             let round = if are_of_sweep { run.run } else { 0 };
             let level = present.iter().position(|other| *other == level)?;
-            Entry::of(
+            BlockValue::of(
                 (run, figures),
                 metric,
                 level,
@@ -158,7 +159,7 @@ impl Values {
 
     fn new(
         names: &[String],
-        mut entries: Vec<Entry>,
+        mut entries: Vec<BlockValue>,
         has_rounds: bool,
         fixed_rate: Option<FixedRate>,
     ) -> Self {
@@ -177,7 +178,7 @@ impl Values {
         } else {
             1.0
         };
-        let is_complete = |entries: &[Entry]| {
+        let is_complete = |entries: &[BlockValue]| {
             let has_one = |level| entries.iter().filter(|entry| entry.level == level).count() == 1;
             (0..names.len()).all(has_one)
         };
@@ -228,7 +229,7 @@ fn finite(run: &Observation, metric: &Metric) -> Option<Measured> {
 }
 
 /// The levels with what was measured, and no value for tests yet.
-fn as_measured(names: &[String], entries: &[Entry]) -> Vec<LevelValues> {
+fn as_measured(names: &[String], entries: &[BlockValue]) -> Vec<LevelValues> {
     let empty = |name: &String| LevelValues {
         name: name.clone(),
         measured: Vec::new(),
@@ -260,7 +261,7 @@ fn as_measured(names: &[String], entries: &[Entry]) -> Vec<LevelValues> {
 
 /// Subtracts from the values what those of their block have in common. Returns
 /// [`Values::shrinkage`].
-fn make_relative(blocks: &mut Vec<(Block, Vec<Entry>)>) -> f64 {
+fn make_relative(blocks: &mut Vec<(Block, Vec<BlockValue>)>) -> f64 {
     if blocks.iter().any(|(block, _)| block.1 > 0) {
         blocks
             .iter_mut()
@@ -276,7 +277,7 @@ fn make_relative(blocks: &mut Vec<(Block, Vec<Entry>)>) -> f64 {
 
 /// Sorts the entries of two levels by time if it is known of all of them and nothing else tells
 /// their blocks, and makes blocks of pairs. Returns what their order says.
-fn timing(levels: usize, are_logs: bool, entries: &mut [Entry]) -> Option<Timing> {
+fn timing(levels: usize, are_logs: bool, entries: &mut [BlockValue]) -> Option<Timing> {
     let has_blocks = entries.iter().any(|it| it.block != entries[0].block);
     let is_known = entries.iter().all(|it| it.began_unix_ms.is_some());
     if levels != 2 || has_blocks || !is_known {
@@ -311,7 +312,7 @@ fn timing(levels: usize, are_logs: bool, entries: &mut [Entry]) -> Option<Timing
 
 /// The drift from one run to the next, as far as it makes a difference of pairs: if each side came
 /// first as often as the other, none.
-fn drift_within(entries: &[Entry], numbers: &[u32]) -> f64 {
+fn drift_within(entries: &[BlockValue], numbers: &[u32]) -> f64 {
     let middle = |level| {
         let own = entries.iter().filter(|it| it.level == level);
         stats::median(&own.map(|it| it.value).collect::<Vec<_>>())
@@ -342,9 +343,9 @@ fn drift_within(entries: &[Entry], numbers: &[u32]) -> f64 {
 }
 
 /// Groups entries by block, in the order of the blocks.
-fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
+fn into_blocks(mut entries: Vec<BlockValue>) -> Vec<(Block, Vec<BlockValue>)> {
     entries.sort_by(|a, b| a.block.cmp(&b.block));
-    let mut blocks: Vec<(Block, Vec<Entry>)> = Vec::new();
+    let mut blocks: Vec<(Block, Vec<BlockValue>)> = Vec::new();
     for entry in entries {
         match blocks.last_mut() {
             Some((block, entries)) if *block == entry.block => entries.push(entry),
@@ -355,7 +356,7 @@ fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
 }
 
 /// Subtracts from each value the effect of its block.
-fn align(blocks: &mut [(Block, Vec<Entry>)]) {
+fn align(blocks: &mut [(Block, Vec<BlockValue>)]) {
     let mut values = Vec::new();
     for (block, (_, entries)) in blocks.iter().enumerate() {
         values.extend(entries.iter().map(|entry| BlockedValue {
@@ -372,13 +373,13 @@ fn align(blocks: &mut [(Block, Vec<Entry>)]) {
 
 /// Lets a level that ran several times in a round, such as a repeated baseline, count once, with
 /// its median.
-fn count_levels_once(entries: &mut Vec<Entry>) {
-    let mut once: Vec<Entry> = Vec::new();
+fn count_levels_once(entries: &mut Vec<BlockValue>) {
+    let mut once: Vec<BlockValue> = Vec::new();
     for entry in entries.iter() {
         if once.iter().all(|other| other.level != entry.level) {
             let same = entries.iter().filter(|other| other.level == entry.level);
             let values: Vec<f64> = same.map(|other| other.value).collect();
-            once.push(Entry {
+            once.push(BlockValue {
                 block: entry.block.clone(),
                 value: stats::median(&values).unwrap_or(entry.value),
                 ..*entry

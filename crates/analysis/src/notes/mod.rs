@@ -31,7 +31,7 @@ use command::Command;
 use lines::SourceLine;
 pub(crate) use lines::{quote, regex};
 use names::Names;
-use path::{Path, Place};
+use path::{Path, ReportContext};
 use report::Report;
 pub(crate) use script_object::{Object, first as first_object};
 use tables::Tables;
@@ -89,7 +89,7 @@ struct Run {
     line: usize,
     form: Form,
     report: Report,
-    place: Place,
+    context: ReportContext,
     /// The command line that made it.
     command: Option<(Command, SourceLine)>,
     /// The line with the numbers of threads and connections.
@@ -226,7 +226,7 @@ impl Reader {
                 // were made from it.
                 run.report.values.extend(object.values.clone());
                 run.form = Form::Object;
-                run.place.passed = path::mark((run.place.passed, &object.names));
+                run.context.passed = path::mark((run.context.passed, &object.names));
             }
             Some(_) => self.note(number, OTHER_REQUESTS),
             None => {
@@ -250,7 +250,7 @@ impl Reader {
             line,
             form: Form::Text,
             report,
-            place: self.path.begin_report(),
+            context: self.path.begin_report(),
             command: None,
             load_line: None,
             failure: None,
@@ -266,7 +266,7 @@ impl Reader {
             let passed = last_first.clone().take_while(is_other);
             let passed: BTreeSet<String> = passed.map(|tool| format!("{:?}", tool.0)).collect();
             let command = last_first.find(|tool| !is_other(tool)).cloned();
-            (run.command, run.place.passed) = (command, path::mark(passed));
+            (run.command, run.context.passed) = (command, path::mark(passed));
             self.runs.push(run);
         }
     }

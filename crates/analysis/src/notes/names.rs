@@ -13,7 +13,7 @@ use results::metric;
 use super::Run;
 use super::command::{Command, PROMPT};
 use super::lines::SourceLine;
-use super::path::{PathLine, Place};
+use super::path::{PathLine, ReportContext};
 use crate::repetitions::TEXT_ABOVE;
 use crate::{Form, LoadPart, Observation, Origin};
 
@@ -57,7 +57,7 @@ impl Names {
 
     /// The titles that not all runs share; the one that names the target, unless URLs do, is apart.
     fn titles<'r>(&self, run: &'r Run) -> (&'r [Rc<PathLine>], Option<&'r PathLine>) {
-        let titles = run.place.titles.get(self.common_titles..);
+        let titles = run.context.titles.get(self.common_titles..);
         match titles.unwrap_or_default() {
             [others @ .., target] if !self.targets_are_urls => (others, Some(target)),
             titles => (titles, None),
@@ -75,7 +75,7 @@ impl Names {
             level: origin.value.clone(),
         });
         let settings = settings.collect();
-        let round = run.place.round();
+        let round = run.context.round();
         let load = load(run);
         let profile = self.profile(run, &load);
         let target = self.target(run);
@@ -111,7 +111,7 @@ impl Names {
             };
             (factor, title.words.as_str(), &title.source)
         });
-        let set = run.place.settings();
+        let set = run.context.settings();
         let set = set.filter(|(setting, _)| self.varying.contains(&setting.factor));
         let set = set.map(|(it, line)| (it.factor.clone(), it.level.as_str(), line));
         let origin = |(factor, level, line): (String, &str, &SourceLine)| {
@@ -160,7 +160,7 @@ impl Names {
 fn varying(runs: &[Run]) -> BTreeSet<String> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for run in runs {
-        let settings = run.place.settings();
+        let settings = run.context.settings();
         let settings = settings.map(|(it, _)| (it.factor.clone(), it.level.clone()));
         let parts = load(run).into_iter().filter(|part| !part.option.is_empty());
         let parts = parts.map(|part| (part.label.to_owned(), part.option));
@@ -179,7 +179,7 @@ fn varying(runs: &[Run]) -> BTreeSet<String> {
 
 fn common_titles(runs: &[Run]) -> usize {
     let common = runs.windows(2).map(|pair| {
-        let titles = pair[0].place.titles.iter().zip(&pair[1].place.titles);
+        let titles = pair[0].context.titles.iter().zip(&pair[1].context.titles);
         let is_same = |(one, other): &(&Rc<PathLine>, &Rc<PathLine>)| one.words == other.words;
         titles.take_while(is_same).count()
     });
@@ -188,13 +188,13 @@ fn common_titles(runs: &[Run]) -> usize {
 
 /// The path above a run or a table. Runs of other texts are no repetitions if it is different
 /// there.
-pub(super) fn text_above(place: &Place) -> LoadPart {
-    let lines = place.titles.iter().map(|title| &title.source);
-    let last = lines.chain(place.texts()).max_by_key(|line| line.number);
+pub(super) fn text_above(context: &ReportContext) -> LoadPart {
+    let lines = context.titles.iter().map(|title| &title.source);
+    let last = lines.chain(context.texts()).max_by_key(|line| line.number);
     let shown = last.map(|line| hide_secrets(&line.text));
     let text = shown.unwrap_or_default();
     LoadPart {
-        value: OptionValue::Text(format!("{} {}", place.mark, place.passed)),
+        value: OptionValue::Text(format!("{} {}", context.mark, context.passed)),
         // It is no part of the load either.
         is_part_of_url: true,
         ..LoadPart::other(TEXT_ABOVE, &text, &format!("({text})"))
@@ -230,7 +230,7 @@ fn load(run: &Run) -> Vec<LoadPart> {
         of_plan(OptionName::PATH, path.map(OptionValue::Text)).map(without_secrets),
         ended_early(run),
         tool(run).map(|tool| LoadPart::other("tool", tool, tool)),
-        Some(text_above(&run.place)),
+        Some(text_above(&run.context)),
     ];
     parts.into_iter().flatten().collect()
 }

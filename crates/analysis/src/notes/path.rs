@@ -64,9 +64,10 @@ impl PathLine {
     }
 }
 
-/// Where a report is: the lines in effect above it.
+/// The lines above a report that are in effect for it: headings, command lines, settings. They tell
+/// what was measured, and which reports are runs of the same.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ReportContext {
     /// Stands for all lines of the path, without numbers of runs.
     pub(super) mark: u64,
     /// Stands for the command lines below that of the report.
@@ -80,7 +81,7 @@ pub(super) struct Place {
     reports: usize,
 }
 
-impl Place {
+impl ReportContext {
     /// The settings in effect.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&Setting, &SourceLine)> {
         let lines = self.lines.iter();
@@ -262,7 +263,7 @@ impl Path {
     }
 
     /// The path to a report or a table that begins here.
-    pub(super) fn begin_report(&mut self) -> Place {
+    pub(super) fn begin_report(&mut self) -> ReportContext {
         while self.above.is_some() {
             self.take(0, "", false);
         }
@@ -278,7 +279,7 @@ impl Path {
         let marks: Vec<u64> = self.lines.iter().map(|line| line.mark).collect();
         let named = self.titles.iter().filter(|title| !title.words.is_empty());
         self.reports += 1;
-        Place {
+        ReportContext {
             mark: mark((self.dropped, marks)),
             passed: 0,
             is_whole: self.dropped == 0,
@@ -293,19 +294,19 @@ impl Path {
 /// the reports repeat as a whole (`old`, `new`, `old`, `new`). The first pass may begin with more
 /// lines. A table between reports ends the passes as a heading does.
 pub(super) fn unite_passes(runs: &mut [Run]) {
-    let follows = |one: &Place, other: &Place| {
+    let follows = |one: &ReportContext, other: &ReportContext| {
         let is_next = other.is_whole && other.reports == one.reports + 1;
         is_next && !other.block().any(|line| line.is_heading())
     };
-    for part in runs.chunk_by_mut(|one, other| follows(&one.place, &other.place)) {
-        let blocks = part.iter().map(|run| run.place.block());
+    for part in runs.chunk_by_mut(|one, other| follows(&one.context, &other.context)) {
+        let blocks = part.iter().map(|run| run.context.block());
         let blocks: Vec<Vec<u64>> = blocks
             .map(|block| block.map(|line| line.mark).collect())
             .collect();
         let mut lengths = 2..=(part.len() / 2).min(PASS_MAX);
         if let Some(length) = lengths.find(|length| is_pass(&blocks, *length)) {
             for at in length..part.len() {
-                part[at].place.mark = part[at - length].place.mark;
+                part[at].context.mark = part[at - length].context.mark;
             }
         }
     }

@@ -18,7 +18,7 @@ const COLUMNS_MAX: usize = 500;
 /// The columns of a table of runs.
 #[derive(Debug)]
 pub(super) struct Columns {
-    kinds: Vec<Kind>,
+    kinds: Vec<ColumnKind>,
     titles: Vec<String>,
     pub(super) separator: char,
     /// Whether a space follows each comma of the titles.
@@ -36,9 +36,9 @@ static NUMBER_OF_RUN: LazyLock<Regex> =
 static COUNTER: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^(?:(?:softnet|stat|pressure)\.[a-z_.]+|[A-Z]\w+\.[A-Z]\w+)$"));
 
-/// What a column contains.
+/// What a column of a table in notes contains.
 #[derive(Debug, Clone, PartialEq)]
-enum Kind {
+enum ColumnKind {
     /// Values of the metric of this name, times this factor. Without one they are times with their
     /// units in the cells.
     Measured(String, Option<f64>),
@@ -52,8 +52,9 @@ enum Kind {
     Ignored,
 }
 
+/// What a row of a table in notes is.
 #[derive(Debug)]
-pub(super) enum Row {
+pub(super) enum NotesRow {
     Run(Box<Observation>),
     /// An average of other rows.
     Average(Box<Average>),
@@ -63,7 +64,7 @@ pub(super) enum Row {
     NotUnderstood(String),
 }
 
-impl Row {
+impl NotesRow {
     /// Whether it is a run with figures.
     pub(super) fn is_measured(&self) -> bool {
         matches!(self, Self::Run(run) if !run.values.is_empty())
@@ -94,21 +95,23 @@ impl Columns {
         let is_own = run_at.is_some() && plain.ends_with(&OWN_LAST.map(str::to_owned));
         let has_before = |at: usize| plain[..at].iter().any(|title| is_target(title));
         let kind = |(at, title): (usize, &String)| match title.as_str() {
-            "run" | "round" => Kind::Run,
-            "failure" => Kind::Failure,
-            "profile" => Kind::Profile,
-            title if is_target(title) && !has_before(at) => Kind::Target,
+            "run" | "round" => ColumnKind::Run,
+            "failure" => ColumnKind::Failure,
+            "profile" => ColumnKind::Profile,
+            title if is_target(title) && !has_before(at) => ColumnKind::Target,
             // The names of the rows often have no title.
-            "" if at == 0 => Kind::Target,
-            "source" if is_own => Kind::Ignored,
-            "lower_bounds" if is_own => Kind::LowerBounds,
-            _ if run_at.is_some_and(|run| at < run) => Kind::Setting,
-            _ if COUNTER.is_match(&titles[at]) => Kind::Measured(titles[at].clone(), Some(1.0)),
+            "" if at == 0 => ColumnKind::Target,
+            "source" if is_own => ColumnKind::Ignored,
+            "lower_bounds" if is_own => ColumnKind::LowerBounds,
+            _ if run_at.is_some_and(|run| at < run) => ColumnKind::Setting,
+            _ if COUNTER.is_match(&titles[at]) => {
+                ColumnKind::Measured(titles[at].clone(), Some(1.0))
+            }
             title => kind_of_title(title),
         };
-        let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
+        let kinds: Vec<ColumnKind> = plain.iter().enumerate().map(kind).collect();
         let is_measured =
-            |kind: &Kind| matches!(kind, Kind::Measured(name, _) if is_measured(name));
+            |kind: &ColumnKind| matches!(kind, ColumnKind::Measured(name, _) if is_measured(name));
         (kinds.iter().any(is_measured)).then_some(Self {
             kinds,
             is_spaced,
@@ -136,17 +139,17 @@ impl Columns {
     }
 
     /// The run that a row stands for, with the columns that name it and those that are metrics.
-    pub(super) fn row(&self, cells: &[String]) -> Row {
+    pub(super) fn row(&self, cells: &[String]) -> NotesRow {
         let cells: Vec<String> = cells.iter().map(|cell| unescaped(cell)).collect();
-        let is_name = |at: usize| at == 0 || self.kinds.get(at) == Some(&Kind::Run);
+        let is_name = |at: usize| at == 0 || self.kinds.get(at) == Some(&ColumnKind::Run);
         let names = (cells.iter().enumerate()).filter(|(at, _)| is_name(*at));
         let summary = names.clone().find_map(|(_, cell)| summary(cell));
-        let has_runs = self.kinds.contains(&Kind::Run);
+        let has_runs = self.kinds.contains(&ColumnKind::Run);
         match (summary, cells.first().map(String::as_str)) {
-            (Some(Summary::Spread), _) if has_runs => return Row::Spread,
+            (Some(Summary::Spread), _) if has_runs => return NotesRow::Spread,
             // It may be the name of a run, and an empty cell may belong to the one above.
             (Some(Summary::Spread), _) | (_, Some("" | "\"" | "''" | "〃")) if !has_runs => {
-                return Row::NotUnderstood(self.titles[0].clone());
+                return NotesRow::NotUnderstood(self.titles[0].clone());
             }
             _ => {}
         }
@@ -155,14 +158,14 @@ impl Columns {
         for (at, cell) in cells.iter().enumerate() {
             let says_so = is_name(at) && self::summary(cell).is_some();
             if !says_so && self.read(&mut row, at, cell).is_none() && summary.is_none() {
-                return Row::NotUnderstood(self.titles[at].clone());
+                return NotesRow::NotUnderstood(self.titles[at].clone());
             }
         }
         if summary.is_some() {
-            return Row::Average(Box::new(row));
+            return NotesRow::Average(Box::new(row));
         }
         complete(&mut row.run);
-        Row::Run(Box::new(row.run))
+        NotesRow::Run(Box::new(row.run))
     }
 
     /// Reads a cell; `None` if it is not understood.
@@ -170,26 +173,28 @@ impl Columns {
         let run = &mut row.run;
         let named = || Some(text.to_owned()).filter(|text| !text.is_empty());
         match self.kinds.get(at)? {
-            Kind::Ignored => {}
-            Kind::Failure if ["-", "no", "none", "ok"].contains(&text) => {}
+            ColumnKind::Ignored => {}
+            ColumnKind::Failure if ["-", "no", "none", "ok"].contains(&text) => {}
             // A number counts failures.
-            Kind::Failure if number(text).is_none() => run.failure = named(),
-            Kind::Profile => run.profile = named(),
-            Kind::Target => run.target = named(),
-            Kind::Setting | Kind::Failure => run.settings.extend(named().map(|level| Setting {
-                factor: self.titles[at].clone(),
-                level,
-            })),
-            Kind::Run => {
+            ColumnKind::Failure if number(text).is_none() => run.failure = named(),
+            ColumnKind::Profile => run.profile = named(),
+            ColumnKind::Target => run.target = named(),
+            ColumnKind::Setting | ColumnKind::Failure => {
+                run.settings.extend(named().map(|level| Setting {
+                    factor: self.titles[at].clone(),
+                    level,
+                }))
+            }
+            ColumnKind::Run => {
                 let number = NUMBER_OF_RUN.captures(text)?;
                 run.run = number[1].parse().ok().filter(|run| *run > 0)?;
             }
-            Kind::LowerBounds => {
+            ColumnKind::LowerBounds => {
                 let names = text.split_whitespace().map(str::to_owned);
                 run.lower_bounds.extend(names);
             }
-            Kind::Measured(..) if ["", "-", "n/a", "null"].contains(&text) => {}
-            Kind::Measured(name, factor) => {
+            ColumnKind::Measured(..) if ["", "-", "n/a", "null"].contains(&text) => {}
+            ColumnKind::Measured(name, factor) => {
                 let at_least = text.strip_prefix(AT_LEAST).map(str::trim_start);
                 let (value, step) = measured(at_least.unwrap_or(text), *factor)?;
                 if run.values.insert(name.clone(), value).is_some() {
@@ -298,10 +303,10 @@ const RATES: [&str; 7] = [
 
 /// The kind of a column by its title in lower case: a metric, `requests/s`, `p99 (ms)`, `avg
 /// latency`.
-fn kind_of_title(title: &str) -> Kind {
-    let own = |name: &str| Kind::Measured(name.to_owned(), Some(1.0));
+fn kind_of_title(title: &str) -> ColumnKind {
+    let own = |name: &str| ColumnKind::Measured(name.to_owned(), Some(1.0));
     if title.starts_with("all_samples_") || title.ends_with(" of all samples") {
-        return Kind::Ignored;
+        return ColumnKind::Ignored;
     }
     let is_load = ["threads", "connections", "rate"].contains(&title);
     if Metric::is_name(title) && !is_load {
@@ -319,9 +324,9 @@ fn kind_of_title(title: &str) -> Kind {
     // The titles of generate-table.sh have no unit, and its times are microseconds.
     let is_of_script = title.ends_with("% latency") && !title.starts_with("avg");
     match latency(words) {
-        Some(name) => Kind::Measured(name, unit.or_else(|| is_of_script.then_some(1.0))),
+        Some(name) => ColumnKind::Measured(name, unit.or_else(|| is_of_script.then_some(1.0))),
         None if title.starts_with("sockets_") => own(title),
-        None => Kind::Setting,
+        None => ColumnKind::Setting,
     }
 }
 
@@ -462,7 +467,7 @@ mod tests {
     fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
         let columns = Columns::of(&markdown_cells(titles), '|')?;
         match columns.row(&markdown_cells(row)) {
-            Row::Run(run) => Some(run.values.into_iter().collect()),
+            NotesRow::Run(run) => Some(run.values.into_iter().collect()),
             _ => None,
         }
     }

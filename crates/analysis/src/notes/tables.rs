@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use results::Setting;
 
 use super::names::text_above;
-use super::path::{Path, Place};
-use super::rows::{self, Average, Columns, Row};
+use super::path::{Path, ReportContext};
+use super::rows::{self, Average, Columns, NotesRow};
 use crate::repetitions::{by_cell, limited};
 use crate::{LoadPart, Observation, Origin};
 
@@ -61,8 +61,8 @@ impl Tables {
             // Below another table, the line of the titles looked like a row of that table.
             notes.pop_if(|note| note.starts_with(&format!("line {titles}:")));
             path.above = None;
-            let place = path.begin_report();
-            self.last = Some((columns, self.name(titles, &place), text_above(&place)));
+            let context = path.begin_report();
+            self.last = Some((columns, self.name(titles, &context), text_above(&context)));
             self.is_open = true;
             if rows::is_markdown_rule(line) {
                 return true;
@@ -91,9 +91,9 @@ impl Tables {
     }
 
     /// The name of a table with its titles in this line.
-    fn name(&mut self, titles: usize, place: &Place) -> Origin {
-        let title = place.titles.last().map(|title| title.words.clone());
-        let name = title.or_else(|| Some(place.texts().last()?.text.clone()));
+    fn name(&mut self, titles: usize, context: &ReportContext) -> Origin {
+        let title = context.titles.last().map(|title| title.words.clone());
+        let name = title.or_else(|| Some(context.texts().last()?.text.clone()));
         let line = format!("line {titles}");
         let name = match name {
             Some(name) if !self.names.insert(name.clone()) => format!("{name} ({line})"),
@@ -124,21 +124,21 @@ impl Tables {
     fn add_row(&mut self, number: usize, cells: &[String]) -> Option<String> {
         let (columns, table, above) = self.last.as_ref()?;
         match columns.row(cells) {
-            Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
+            NotesRow::Run(run) if run.values.is_empty() && run.failure.is_none() => {
                 return Some("a row without figures".to_owned());
             }
-            Row::Run(mut run) => {
+            NotesRow::Run(mut run) => {
                 run.origins.push(table.clone());
                 run.noted_load.push(above.clone());
                 self.rows.push((number, *run));
             }
-            Row::Average(mut average) => {
+            NotesRow::Average(mut average) => {
                 average.run.origins.push(table.clone());
                 self.averages.push((number, *average));
                 self.averages.truncate(AVERAGES_MAX);
             }
-            Row::Spread => {}
-            Row::NotUnderstood(column) => {
+            NotesRow::Spread => {}
+            NotesRow::NotUnderstood(column) => {
                 return Some(format!("the column {column:?} is not understood"));
             }
         }

@@ -38,7 +38,7 @@ pub(super) fn keep_apart(observations: &mut [Observation], runs: &BTreeMap<Strin
     for groups in cells {
         match groups.as_slice() {
             [alone] => {
-                let text = alone.first.place.own_text();
+                let text = alone.first.context.own_text();
                 if let Some(text) = text.filter(|_| alone.first.line > first) {
                     name(observations, alone, &hide_secrets(&text.text), Some(text));
                 }
@@ -63,10 +63,10 @@ fn groups<'p>(
         let Some(run) = runs.get(&observations[index].source) else {
             continue;
         };
-        let numbered = run.place.runs().map(|(run, line)| (run, line.number));
+        let numbered = run.context.runs().map(|(run, line)| (run, line.number));
         let numbers: (Vec<u32>, Vec<usize>) = numbered.unzip();
         let is_joined = |group: &&mut Group<'_>| {
-            let (one, other) = (&group.first.place, &run.place);
+            let (one, other) = (&group.first.context, &run.context);
             let is_same = (one.mark, one.passed) == (other.mark, other.passed);
             // A smaller number begins something new, and so does one that comes again.
             is_same && (numbers.0 > group.numbers.0 || numbers == group.numbers)
@@ -90,7 +90,7 @@ fn groups<'p>(
 /// Names groups after the last line above them that is not above all of them, and after their lines
 /// where this does not distinguish them.
 fn name_apart(observations: &mut [Observation], groups: &[Group<'_>]) {
-    let texts = groups.iter().map(|group| group.first.place.texts());
+    let texts = groups.iter().map(|group| group.first.context.texts());
     let texts: Vec<Vec<&SourceLine>> = texts.collect();
     let words = |lines: &Vec<&SourceLine>| lines.iter().map(|line| line.text.clone()).collect();
     let words = texts.iter().map(words);
