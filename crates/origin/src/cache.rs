@@ -98,13 +98,13 @@ impl ResponseCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prepared::Step;
+    use crate::prepared::ConnectionStep;
 
     fn response(bytes: &[u8]) -> Rc<PreparedResponse> {
         Rc::new(PreparedResponse::new(
             200,
             true,
-            vec![Step::Bytes(bytes.to_vec())],
+            vec![ConnectionStep::Bytes(bytes.to_vec())],
         ))
     }
 

@@ -10,7 +10,7 @@ use rustls::ServerConnection;
 use crate::context::{Arrival, Context, Decision};
 use crate::http2::{self, Http2, Next};
 use crate::llm::{Generation, Running, Turn};
-use crate::prepared::{AfterFin, PreparedResponse, Step};
+use crate::prepared::{AfterFin, ConnectionStep, PreparedResponse};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, Head, RequestEvent, RequestReader};
 use crate::response;
@@ -173,7 +173,7 @@ impl Connection {
                 if !is_fine && self.phase == Phase::Serving {
                     context.counters().tls_failures.add(1);
                     self.queue.clear();
-                    let fin = vec![Step::Fin(AfterFin::LingerUnannounced)];
+                    let fin = vec![ConnectionStep::Fin(AfterFin::LingerUnannounced)];
                     self.only(PreparedResponse::ending(fin), at_ns);
                 }
             }
@@ -485,7 +485,7 @@ impl Connection {
             return None;
         };
         match step {
-            Step::Bytes(bytes) => {
+            ConnectionStep::Bytes(bytes) => {
                 if self.in_flight_bytes >= WINDOW_BYTES {
                     return Some(self.flush(context).unwrap_or(Action::Idle));
                 }
@@ -494,10 +494,10 @@ impl Connection {
                 front.step += 1;
                 None
             }
-            Step::Bytewise { bytes, interval_ns } => {
+            ConnectionStep::Bytewise { bytes, interval_ns } => {
                 self.walk_bytewise(bytes, *interval_ns, context)
             }
-            Step::Stream(stream) => {
+            ConnectionStep::Stream(stream) => {
                 if self.in_flight_bytes >= WINDOW_BYTES {
                     return Some(self.flush(context).unwrap_or(Action::Idle));
                 }
@@ -514,8 +514,10 @@ impl Connection {
                 let is_unread = has_more && self.peer_ended;
                 is_unread.then_some(Action::Close(CloseMode::Graceful))
             }
-            Step::Generate(generation) => self.walk_generation(generation, now_ns, context),
-            Step::Flush => {
+            ConnectionStep::Generate(generation) => {
+                self.walk_generation(generation, now_ns, context)
+            }
+            ConnectionStep::Flush => {
                 if let Some(send) = self.flush(context) {
                     return Some(send);
                 }
@@ -525,16 +527,18 @@ impl Connection {
                 self.step_done();
                 None
             }
-            Step::Pause(delay) => {
+            ConnectionStep::Pause(delay) => {
                 front.due_ns = now_ns.saturating_add(delay.sample_ns(&mut context.random));
                 front.step += 1;
                 None
             }
-            Step::Hang if self.peer_ended => Some(Action::Close(CloseMode::Graceful)),
-            Step::Hang => Some(self.flush(context).unwrap_or(Action::Idle)),
-            Step::Fin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
-            Step::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, context)),
-            Step::Reset | Step::Forget => Some(self.walk_close(CloseMode::Abort, now_ns, context)),
+            ConnectionStep::Hang if self.peer_ended => Some(Action::Close(CloseMode::Graceful)),
+            ConnectionStep::Hang => Some(self.flush(context).unwrap_or(Action::Idle)),
+            ConnectionStep::Fin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
+            ConnectionStep::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, context)),
+            ConnectionStep::Reset | ConnectionStep::Forget => {
+                Some(self.walk_close(CloseMode::Abort, now_ns, context))
+            }
         }
     }
 

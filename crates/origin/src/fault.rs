@@ -1,6 +1,6 @@
 //! Deliberate misbehaviours and their text form.
 
-use crate::prepared::{AfterFin, Step};
+use crate::prepared::{AfterFin, ConnectionStep};
 use crate::quantity::{parse_count, parse_duration_ns};
 
 /// A misbehaviour. The text form is `NAME` or `NAME:PARAMETER`.
@@ -112,11 +112,11 @@ impl Fault {
 
 impl End {
     /// What the connection does.
-    pub(crate) fn steps(self) -> Vec<Step> {
+    pub(crate) fn steps(self) -> Vec<ConnectionStep> {
         match self {
-            Self::Reset => vec![Step::Flush, Step::Reset],
-            Self::Fin => vec![Step::Fin(AfterFin::Linger)],
-            Self::Hang => vec![Step::Hang],
+            Self::Reset => vec![ConnectionStep::Flush, ConnectionStep::Reset],
+            Self::Fin => vec![ConnectionStep::Fin(AfterFin::Linger)],
+            Self::Hang => vec![ConnectionStep::Hang],
         }
     }
 }

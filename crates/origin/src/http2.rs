@@ -9,7 +9,7 @@ use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId};
 
 use crate::context::Context;
-use crate::prepared::{AfterFin, Step};
+use crate::prepared::{AfterFin, ConnectionStep};
 use crate::request::{HEAD_MAX_BYTES, HEADERS_MAX};
 use crate::streams::response::Encoding;
 use crate::streams::{FRAMES_BYTES, KnownResponses, Pause, Rest, Streams, Writer};
@@ -121,7 +121,7 @@ impl Http2 {
                 Ok(Some(Received::Window)) => streams.unblock(),
                 Err(_) => {
                     context.counters().refused.add(1);
-                    streams.end_with(vec![Step::Fin(AfterFin::Linger)]);
+                    streams.end_with(vec![ConnectionStep::Fin(AfterFin::Linger)]);
                 }
             }
         }

@@ -15,7 +15,7 @@ use protocol::h3::server::{End, Received, Server, StreamId};
 use protocol::h3::{Arrival, Endpoint};
 
 use crate::context::Context;
-use crate::prepared::Step;
+use crate::prepared::ConnectionStep;
 use crate::request::{HEAD_MAX_BYTES, HEADERS_MAX};
 use crate::streams::response::Encoding;
 use crate::streams::{KnownResponses, Pause, Rest, Streams, Writer};
@@ -462,11 +462,11 @@ impl Connection {
 
 impl Ending {
     /// The ending of a connection that ends with these steps.
-    fn of(steps: &[Step]) -> Self {
-        if steps.contains(&Step::Forget) {
+    fn of(steps: &[ConnectionStep]) -> Self {
+        if steps.contains(&ConnectionStep::Forget) {
             return Self::Forget;
         }
-        Self::Close(if steps.contains(&Step::Reset) {
+        Self::Close(if steps.contains(&ConnectionStep::Reset) {
             ErrorCode::INTERNAL_ERROR
         } else {
             ErrorCode::NO_ERROR

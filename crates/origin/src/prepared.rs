@@ -7,7 +7,7 @@ use crate::llm::Generation;
 
 /// What the server does for a request. The steps are those of a protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PreparedResponse<S = Step> {
+pub(crate) struct PreparedResponse<S = ConnectionStep> {
     /// Status for the log; 0 if no complete head is sent.
     pub(crate) status: u16,
     /// The client gets a complete response.
@@ -21,9 +21,10 @@ pub(crate) struct PreparedResponse<S = Step> {
     pub(crate) is_counted: bool,
 }
 
-/// One action on a connection.
+/// One action on a connection. With HTTP/1, a response is a list of them, which the connection
+/// carries out one after the other.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum ConnectionStep {
     /// Send these bytes, with those of adjacent steps.
     Bytes(Vec<u8>),
     /// Send these bytes one by one: each only after the previous one was handed to the kernel and
@@ -133,7 +134,7 @@ impl<S> PreparedResponse<S> {
 
 impl PreparedResponse {
     /// No response, but the end of the connection, which is not counted.
-    pub(crate) fn ending(steps: Vec<Step>) -> Self {
+    pub(crate) fn ending(steps: Vec<ConnectionStep>) -> Self {
         Self::new(0, false, steps).uncounted()
     }
 
@@ -141,7 +142,7 @@ impl PreparedResponse {
     /// the connection continues.
     pub(crate) fn instant_bytes(&self) -> Option<&[u8]> {
         match self.steps.as_slice() {
-            [Step::Bytes(bytes)]
+            [ConnectionStep::Bytes(bytes)]
                 if self.delay.is_none() && self.mix.is_empty() && self.is_counted =>
             {
                 Some(bytes)

@@ -6,7 +6,7 @@ use crate::context::Form;
 use crate::events::Piece;
 use crate::fault::{End, Fault, Sent};
 use crate::llm::Generation;
-use crate::prepared::{AfterFin, PreparedResponse, Step, Stream, append_body};
+use crate::prepared::{AfterFin, ConnectionStep, PreparedResponse, Stream, append_body};
 use crate::recipe::{Closing, Recipe, Version};
 
 /// Bodies up to this size, in bytes, are built in memory; longer ones are streamed.
@@ -29,7 +29,7 @@ pub(crate) struct RequestTraits {
 }
 
 /// How responses are written over HTTP/1.
-pub(crate) const FORM: Form<Step> = Form {
+pub(crate) const FORM: Form<ConnectionStep> = Form {
     prepare,
     text,
     has_http10: true,
@@ -68,16 +68,18 @@ fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedRespo
         SERVER.1,
         body.len(),
     );
-    let mut steps = vec![Step::Bytes(recipe.into_bytes())];
+    let mut steps = vec![ConnectionStep::Bytes(recipe.into_bytes())];
     if close {
-        steps.push(Step::Fin(AfterFin::Linger));
+        steps.push(ConnectionStep::Fin(AfterFin::Linger));
     }
     PreparedResponse::new(status, true, steps)
 }
 
 /// `100 Continue`, which does not count as a response.
 pub(crate) fn continue_plan() -> PreparedResponse {
-    let steps = vec![Step::Bytes(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec())];
+    let steps = vec![ConnectionStep::Bytes(
+        b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
+    )];
     PreparedResponse::new(100, true, steps).uncounted()
 }
 
@@ -107,12 +109,12 @@ impl Writer<'_> {
     }
 
     /// As much of the response, preceded by interim responses, and these steps.
-    fn response(&self, sent: Sent, end: Vec<Step>) -> PreparedResponse {
+    fn response(&self, sent: Sent, end: Vec<ConnectionStep>) -> PreparedResponse {
         if sent == Sent::Nothing {
             return PreparedResponse::new(0, false, end);
         }
         let mut steps = self.interim();
-        steps.push(Step::Bytes(self.head()));
+        steps.push(ConnectionStep::Bytes(self.head()));
         match sent {
             Sent::Nothing | Sent::Head => {}
             Sent::HalfBody => steps.extend(self.half_body()),
@@ -129,13 +131,15 @@ impl Writer<'_> {
         let mut response = self.response(Sent::All, self.end());
         for step in &mut response.steps {
             match step {
-                Step::Bytes(bytes) => {
-                    *step = Step::Bytewise {
+                ConnectionStep::Bytes(bytes) => {
+                    *step = ConnectionStep::Bytewise {
                         bytes: std::mem::take(bytes),
                         interval_ns,
                     };
                 }
-                Step::Generate(generation) => generation.byte_interval_ns = Some(interval_ns),
+                ConnectionStep::Generate(generation) => {
+                    generation.byte_interval_ns = Some(interval_ns)
+                }
                 _ => {}
             }
         }
@@ -143,29 +147,29 @@ impl Writer<'_> {
     }
 
     /// Delays the last byte.
-    fn add_tail_pause(&self, steps: &mut Vec<Step>) {
+    fn add_tail_pause(&self, steps: &mut Vec<ConnectionStep>) {
         if self.recipe.tail.is_none() {
             return;
         }
         let Some(at) = steps
             .iter()
-            .rposition(|step| matches!(step, Step::Bytes(_)))
+            .rposition(|step| matches!(step, ConnectionStep::Bytes(_)))
         else {
             return;
         };
         // The last byte of a streamed body is not available: pause before the body.
         let is_last = at + 1 == steps.len();
         let last = match &mut steps[at] {
-            Step::Bytes(bytes) if is_last => bytes.pop(),
+            ConnectionStep::Bytes(bytes) if is_last => bytes.pop(),
             _ => None,
         };
-        steps.insert(at + 1, Step::Pause(self.recipe.tail));
+        steps.insert(at + 1, ConnectionStep::Pause(self.recipe.tail));
         if let Some(byte) = last {
-            steps.insert(at + 2, Step::Bytes(vec![byte]));
+            steps.insert(at + 2, ConnectionStep::Bytes(vec![byte]));
         }
     }
 
-    fn interim(&self) -> Vec<Step> {
+    fn interim(&self) -> Vec<ConnectionStep> {
         let (count, status) = self.recipe.interim;
         let one = format!(
             "HTTP/1.1 {status} {}\r\nX-Interim: 1\r\n\r\n",
@@ -175,7 +179,7 @@ impl Writer<'_> {
         if count == 0 {
             Vec::new()
         } else {
-            vec![Step::Bytes(all)]
+            vec![ConnectionStep::Bytes(all)]
         }
     }
 
@@ -225,9 +229,9 @@ impl Writer<'_> {
     }
 
     /// What the connection does after the response.
-    fn end(&self) -> Vec<Step> {
+    fn end(&self) -> Vec<ConnectionStep> {
         match (self.recipe.closing, self.ends()) {
-            (Closing::Silent, _) => vec![Step::Flush, Step::Close],
+            (Closing::Silent, _) => vec![ConnectionStep::Flush, ConnectionStep::Close],
             (_, true) => End::Fin.steps(),
             (_, false) => Vec::new(),
         }
@@ -261,7 +265,7 @@ impl Writer<'_> {
         self.recipe.body_bytes(self.traits.body.len())
     }
 
-    fn body(&self) -> Vec<Step> {
+    fn body(&self) -> Vec<ConnectionStep> {
         if self.traits.is_bodiless || self.recipe.status_forbids_body() {
             return Vec::new();
         }
@@ -283,24 +287,24 @@ impl Writer<'_> {
     }
 
     /// The events of a generation.
-    fn generation(&self, is_half: bool) -> Option<Vec<Step>> {
+    fn generation(&self, is_half: bool) -> Option<Vec<ConnectionStep>> {
         let generation = Generation {
             is_chunked: self.framing() == Framing::Chunked,
             ..self.recipe.events.generation(is_half)?
         };
-        Some(vec![Step::Generate(Box::new(generation))])
+        Some(vec![ConnectionStep::Generate(Box::new(generation))])
     }
 
     /// Events with the time before each, each in a chunk of its own.
-    fn events(&self, is_half: bool) -> Option<Vec<Step>> {
+    fn events(&self, is_half: bool) -> Option<Vec<ConnectionStep>> {
         let pieces = self.recipe.events.pieces(is_half)?;
         let is_chunked = self.framing() == Framing::Chunked;
         let mut steps = Vec::new();
         for Piece { delay, content } in pieces {
             if !delay.is_none() {
-                steps.push(Step::Pause(delay));
+                steps.push(ConnectionStep::Pause(delay));
             }
-            steps.push(Step::Bytes(if is_chunked {
+            steps.push(ConnectionStep::Bytes(if is_chunked {
                 let size = format!("{:x}\r\n", content.len());
                 [size.as_bytes(), &content, b"\r\n"].concat()
             } else {
@@ -311,7 +315,7 @@ impl Writer<'_> {
     }
 
     /// The first half of the body.
-    fn half_body(&self) -> Vec<Step> {
+    fn half_body(&self) -> Vec<ConnectionStep> {
         if self.traits.is_bodiless {
             return Vec::new();
         }
@@ -330,20 +334,22 @@ impl Writer<'_> {
         steps
     }
 
-    fn plain_body(&self, bytes: u64) -> Vec<Step> {
+    fn plain_body(&self, bytes: u64) -> Vec<ConnectionStep> {
         if self.recipe.echoes {
-            return vec![Step::Bytes(self.traits.body[..bytes as usize].to_vec())];
+            return vec![ConnectionStep::Bytes(
+                self.traits.body[..bytes as usize].to_vec(),
+            )];
         }
         if bytes > WHOLE_MAX_BYTES {
-            return vec![Step::Stream(Stream::Body { bytes })];
+            return vec![ConnectionStep::Stream(Stream::Body { bytes })];
         }
         let mut body = Vec::new();
         append_body(0, bytes, &mut body);
-        vec![Step::Bytes(body)]
+        vec![ConnectionStep::Bytes(body)]
     }
 
     /// All chunks as one step, the last chunk with the trailers as another.
-    fn chunked_body(&self, bytes: u64) -> Vec<Step> {
+    fn chunked_body(&self, bytes: u64) -> Vec<ConnectionStep> {
         let chunk_bytes = self
             .recipe
             .chunk_bytes
@@ -356,22 +362,22 @@ impl Writer<'_> {
                 chunks.extend_from_slice(part);
                 chunks.extend_from_slice(b"\r\n");
             }
-            return vec![Step::Bytes(chunks), end];
+            return vec![ConnectionStep::Bytes(chunks), end];
         }
         let stream = Stream::Chunks { bytes, chunk_bytes };
         if bytes > WHOLE_MAX_BYTES {
-            return vec![Step::Stream(stream), end];
+            return vec![ConnectionStep::Stream(stream), end];
         }
         let mut chunks = Vec::new();
         let (mut progress, mut more) = (0, bytes > 0);
         while more {
             (progress, more) = stream.produce(progress, bytes as usize, &mut chunks);
         }
-        vec![Step::Bytes(chunks), end]
+        vec![ConnectionStep::Bytes(chunks), end]
     }
 
     /// The last chunk with the trailers.
-    fn last_chunk(&self) -> Step {
+    fn last_chunk(&self) -> ConnectionStep {
         let trailers = if self.recipe.has_trailers {
             TRAILERS
                 .map(|(name, value)| format!("{name}: {value}\r\n"))
@@ -379,17 +385,19 @@ impl Writer<'_> {
         } else {
             String::new()
         };
-        Step::Bytes(format!("0\r\n{trailers}\r\n").into_bytes())
+        ConnectionStep::Bytes(format!("0\r\n{trailers}\r\n").into_bytes())
     }
 }
 
 /// Merges adjacent byte steps.
-fn joined(steps: Vec<Step>) -> Vec<Step> {
-    let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
+fn joined(steps: Vec<ConnectionStep>) -> Vec<ConnectionStep> {
+    let mut joined: Vec<ConnectionStep> = Vec::with_capacity(steps.len());
     for step in steps {
         match (joined.last_mut(), step) {
-            (Some(Step::Bytes(before)), Step::Bytes(bytes)) => before.extend_from_slice(&bytes),
-            (_, Step::Bytes(bytes)) if bytes.is_empty() => {}
+            (Some(ConnectionStep::Bytes(before)), ConnectionStep::Bytes(bytes)) => {
+                before.extend_from_slice(&bytes)
+            }
+            (_, ConnectionStep::Bytes(bytes)) if bytes.is_empty() => {}
             (_, step) => joined.push(step),
         }
     }
@@ -450,7 +458,7 @@ mod tests {
     fn bytes(response: &PreparedResponse) -> String {
         let mut text = String::new();
         for step in &response.steps {
-            if let Step::Bytes(bytes) | Step::Bytewise { bytes, .. } = step {
+            if let ConnectionStep::Bytes(bytes) | ConnectionStep::Bytewise { bytes, .. } = step {
                 text.push_str(&String::from_utf8_lossy(bytes));
             }
         }
@@ -520,23 +528,28 @@ mod tests {
                 "",
                 closing.clone(),
                 "Connection: close",
-                Some(Step::Fin(AfterFin::Linger)),
+                Some(ConnectionStep::Fin(AfterFin::Linger)),
             ),
             (
                 "",
                 old,
                 "Connection: close",
-                Some(Step::Fin(AfterFin::Linger)),
+                Some(ConnectionStep::Fin(AfterFin::Linger)),
             ),
             ("", old_kept, "Connection: keep-alive", None),
             (
                 "close",
                 traits(),
                 "Connection: close",
-                Some(Step::Fin(AfterFin::Linger)),
+                Some(ConnectionStep::Fin(AfterFin::Linger)),
             ),
-            ("close=silent", traits(), "", Some(Step::Close)),
-            ("http10", traits(), "", Some(Step::Fin(AfterFin::Linger))),
+            ("close=silent", traits(), "", Some(ConnectionStep::Close)),
+            (
+                "http10",
+                traits(),
+                "",
+                Some(ConnectionStep::Fin(AfterFin::Linger)),
+            ),
             (
                 "http10=keep-alive",
                 traits(),
@@ -547,7 +560,7 @@ mod tests {
                 "until-close",
                 traits(),
                 "Connection: close",
-                Some(Step::Fin(AfterFin::Linger)),
+                Some(ConnectionStep::Fin(AfterFin::Linger)),
             ),
         ] {
             let response = planned(options, &traits);
@@ -560,7 +573,7 @@ mod tests {
             let end = response
                 .steps
                 .last()
-                .filter(|step| !matches!(step, Step::Bytes(_)));
+                .filter(|step| !matches!(step, ConnectionStep::Bytes(_)));
             assert_eq!(end.cloned(), last, "{options}");
         }
     }
@@ -580,7 +593,7 @@ mod tests {
         let response = planned("size=10G", &traits());
         assert_eq!(
             response.steps[1],
-            Step::Stream(Stream::Body {
+            ConnectionStep::Stream(Stream::Body {
                 bytes: 10_000_000_000
             })
         );
@@ -590,7 +603,11 @@ mod tests {
     #[test]
     fn the_tail_waits_with_the_last_byte() {
         let response = planned("size=3&tail=5ms", &traits());
-        let [Step::Bytes(first), Step::Pause(pause), Step::Bytes(last)] = response.steps.as_slice()
+        let [
+            ConnectionStep::Bytes(first),
+            ConnectionStep::Pause(pause),
+            ConnectionStep::Bytes(last),
+        ] = response.steps.as_slice()
         else {
             panic!("{response:?}")
         };
@@ -619,7 +636,7 @@ mod tests {
     fn a_mix_carries_a_plan_for_each_fault() {
         let response = planned("mix=0.1:reset&mix=0.2:hang&delay=1ms", &traits());
         assert_eq!(response.mix.len(), 2);
-        assert_eq!(response.mix[1].1.steps, [Step::Hang]);
+        assert_eq!(response.mix[1].1.steps, [ConnectionStep::Hang]);
         assert_eq!(response.mix[1].1.delay, response.delay);
         assert!(response.instant_bytes().is_none());
     }

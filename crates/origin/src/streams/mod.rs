@@ -13,7 +13,7 @@ use protocol::h2::RequestHead;
 use crate::calls;
 use crate::context::{Arrival, Context, Decision, Form};
 use crate::llm::{Generation, Running, Turn};
-use crate::prepared::{AfterFin, PreparedResponse, Step};
+use crate::prepared::{AfterFin, ConnectionStep, PreparedResponse};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, ECHO_MAX_BYTES, HEAD_TOO_LARGE, Head};
 
@@ -119,7 +119,7 @@ pub(crate) enum Rest {
     /// Ask again if something arrives.
     Idle,
     /// Execute these steps; the connection ends.
-    End(Vec<Step>),
+    End(Vec<ConnectionStep>),
 }
 
 /// The requests of a connection and their responses.
@@ -140,7 +140,7 @@ pub(crate) struct Streams<W: Writer> {
     due: BinaryHeap<Reverse<(u64, W::Stream)>>,
     /// GOAWAY was sent: the connection ends with the last response.
     is_closing: bool,
-    end: Option<Vec<Step>>,
+    end: Option<Vec<ConnectionStep>>,
 }
 
 /// A request whose body has not arrived.
@@ -198,7 +198,7 @@ impl<W: Writer> Streams<W> {
     }
 
     /// The connection ends with these steps, whatever is in progress.
-    pub(crate) fn end_with(&mut self, steps: Vec<Step>) {
+    pub(crate) fn end_with(&mut self, steps: Vec<ConnectionStep>) {
         self.end = Some(steps);
     }
 
@@ -242,7 +242,7 @@ impl<W: Writer> Streams<W> {
         }
         let is_at_rest = self.responses.is_empty() && self.uploads.is_empty();
         if is_at_rest && self.is_closing {
-            Rest::End(vec![Step::Fin(AfterFin::Linger)])
+            Rest::End(vec![ConnectionStep::Fin(AfterFin::Linger)])
         } else {
             Rest::Idle
         }
@@ -517,7 +517,7 @@ impl<W: Writer> Streams<W> {
             StreamStep::Hang => return StreamProgress::Never,
             StreamStep::End(steps) => self.end = Some(steps.clone()),
             StreamStep::Forget { after } if self.requests < *after => {}
-            StreamStep::Forget { .. } => self.end = Some(vec![Step::Forget]),
+            StreamStep::Forget { .. } => self.end = Some(vec![ConnectionStep::Forget]),
         }
         pending.part += 1;
         match part {

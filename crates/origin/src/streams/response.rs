@@ -6,7 +6,7 @@ use super::step::{Content, StreamStep};
 use crate::events::Piece;
 use crate::fault::{End, Fault, Sent};
 use crate::llm::Generation;
-use crate::prepared::{PreparedResponse, Step};
+use crate::prepared::{ConnectionStep, PreparedResponse};
 use crate::recipe::{Closing, Recipe};
 use crate::response::{CONTENT_TYPE, RequestTraits, SERVER, TRAILERS, with_mix};
 
@@ -276,7 +276,10 @@ impl Writer<'_> {
     fn end(&self) -> Option<StreamStep> {
         let recipe = self.recipe;
         match recipe.closing {
-            Closing::Silent => Some(StreamStep::End(vec![Step::Flush, Step::Close])),
+            Closing::Silent => Some(StreamStep::End(vec![
+                ConnectionStep::Flush,
+                ConnectionStep::Close,
+            ])),
             Closing::Announced => Some(StreamStep::Goaway),
             Closing::Keep if recipe.is_until_close || !self.traits.keeps_alive => {
                 Some(StreamStep::Goaway)

@@ -2,7 +2,7 @@
 
 use crate::delay::Delay;
 use crate::llm::Generation;
-use crate::prepared::{Step, append_body};
+use crate::prepared::{ConnectionStep, append_body};
 
 /// One action on a stream or its connection.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) enum StreamStep {
     /// Do nothing more on this stream.
     Hang,
     /// Execute these steps on the connection, which ends.
-    End(Vec<Step>),
+    End(Vec<ConnectionStep>),
     /// Forget the connection if it has had so many requests.
     Forget { after: u64 },
 }
