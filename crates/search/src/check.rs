@@ -2,7 +2,7 @@
 
 use crate::connections::Connections;
 use crate::run::{
-    Finding, Load, Measured, Phase, Record, RunLengths, SettingsError, Step, UnexpectedStep,
+    Finding, Load, Measured, Phase, PlannedStep, Record, RunLengths, SettingsError, UnexpectedStep,
     is_machine_disturbed, positive, require,
 };
 
@@ -103,7 +103,7 @@ impl Check {
     /// # Errors
     ///
     /// If it is the result of another run, or if none was asked for.
-    pub fn record(&mut self, step: Step, measured: Measured) -> Result<(), UnexpectedStep> {
+    pub fn record(&mut self, step: PlannedStep, measured: Measured) -> Result<(), UnexpectedStep> {
         let expected = self.next().filter(|expected| step.is(expected));
         let step = expected.ok_or(UnexpectedStep {
             number: step.number,
@@ -125,9 +125,9 @@ impl Check {
 
     /// The next run; `None` if there is a verdict.
     #[must_use]
-    pub fn next(&self) -> Option<Step> {
+    pub fn next(&self) -> Option<PlannedStep> {
         let rate = self.settings.rate;
-        self.outcome().is_none().then(|| Step {
+        self.outcome().is_none().then(|| PlannedStep {
             number: self.records.len() + 1,
             phase: Phase::Confirm,
             load: Load::Rate(rate),

@@ -22,6 +22,6 @@ pub use belief::Curve;
 pub use check::{Check, CheckSettings, Verdict, Votes};
 pub use connections::Connections;
 pub use run::{
-    Load, Measured, Phase, Reading, Record, RunLengths, SettingsError, Step, UnexpectedStep,
+    Load, Measured, Phase, PlannedStep, Reading, Record, RunLengths, SettingsError, UnexpectedStep,
 };
 pub use search::{Bound, Estimate, Outcome, Range, Search, Settings, Why};

@@ -21,9 +21,10 @@ const SHORT_SHARE: f64 = 0.25;
 /// rates are then within those that a plan accepts, 1e-8 to 1e9.
 pub(crate) const RATES: RangeInclusive<f64> = 1e-4..=5e8;
 
-/// A run to make.
+/// A run that a search or a check has planned and that its caller makes. The same value, given back
+/// with what was measured, tells which run that was.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
+pub struct PlannedStep {
     /// Number of the run within the search, from 1.
     pub number: usize,
     /// What the run is for.
@@ -36,7 +37,7 @@ pub struct Step {
     pub connections: u32,
 }
 
-impl Step {
+impl PlannedStep {
     /// Whether two steps are the same run. Rates may differ by the last digits that a file loses.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let same_load = match (self.load, other.load) {
@@ -173,7 +174,7 @@ pub(crate) enum Finding {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// The run that was asked for.
-    pub step: Step,
+    pub step: PlannedStep,
     /// What the run measured.
     pub measured: Measured,
 }
@@ -318,7 +319,7 @@ pub struct UnexpectedStep {
 
 /// Time that a run takes from the budget, in seconds. A run without a result takes at least its
 /// planned duration, so that a search against a dead server ends.
-pub(crate) fn cost_s(step: &Step, measured: &Measured) -> f64 {
+pub(crate) fn cost_s(step: &PlannedStep, measured: &Measured) -> f64 {
     match measured.finding() {
         Finding::Lost => measured.took_s.max(step.duration_s),
         _ if measured.took_s > 0.0 && measured.took_s.is_finite() => measured.took_s,

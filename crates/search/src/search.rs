@@ -12,8 +12,8 @@ use crate::change::{Change, Drift};
 use crate::check::Votes;
 use crate::connections::{Connections, Pool};
 use crate::run::{
-    Finding, Load, Measured, Phase, RATES, Record, RunLengths, SettingsError, Step, UnexpectedStep,
-    cost_s, is_machine_disturbed, positive, readable, require,
+    Finding, Load, Measured, Phase, PlannedStep, RATES, Record, RunLengths, SettingsError,
+    UnexpectedStep, cost_s, is_machine_disturbed, positive, readable, require,
 };
 
 /// How exact a search has to be, how long it may take, and what its runs are like.
@@ -265,7 +265,7 @@ impl Search {
     /// # Errors
     ///
     /// If it is the result of another run, or if none was asked for.
-    pub fn record(&mut self, step: Step, measured: Measured) -> Result<(), UnexpectedStep> {
+    pub fn record(&mut self, step: PlannedStep, measured: Measured) -> Result<(), UnexpectedStep> {
         let expected = self.next().filter(|expected| step.is(expected));
         let step = expected.ok_or(UnexpectedStep {
             number: step.number,
@@ -301,7 +301,7 @@ impl Search {
 
     /// The next run; `None` if the search has ended.
     #[must_use]
-    pub fn next(&self) -> Option<Step> {
+    pub fn next(&self) -> Option<PlannedStep> {
         if self.outcome.is_some() {
             return None;
         }
@@ -316,7 +316,7 @@ impl Search {
                 (plan.phase, Load::Rate(plan.rate), plan.duration_s)
             }
         };
-        Some(Step {
+        Some(PlannedStep {
             number: self.records.len() + 1,
             phase,
             load,

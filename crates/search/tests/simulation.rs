@@ -5,7 +5,7 @@ use std::thread;
 
 use fastrand::Rng;
 use search::{
-    Connections, Load, Measured, Outcome, Reading, RunLengths, Search, Settings, Step, Why,
+    Connections, Load, Measured, Outcome, PlannedStep, Reading, RunLengths, Search, Settings, Why,
 };
 
 /// The share of responses that is allowed to be above the limit: p99.
@@ -227,7 +227,7 @@ fn found(server: Server, options: Options, seed: u64) -> Option<Found> {
     })
 }
 
-fn run(server: Server, step: &Step, at_s: f64, random: &mut Rng) -> Measured {
+fn run(server: Server, step: &PlannedStep, at_s: f64, random: &mut Rng) -> Measured {
     let (readings, achieved) = match step.load {
         Load::ClosedLoop => (
             vec![Reading::failed(1.0)],

@@ -1,8 +1,8 @@
 //! A search and a check step by step: what is asked for next, and how it ends.
 
 use search::{
-    Bound, Check, CheckSettings, Connections, Load, Measured, Outcome, Phase, Range, Reading,
-    RunLengths, Search, Settings, Step, Verdict, Votes, Why,
+    Bound, Check, CheckSettings, Connections, Load, Measured, Outcome, Phase, PlannedStep, Range,
+    Reading, RunLengths, Search, Settings, Verdict, Votes, Why,
 };
 
 /// A server that meets the conditions up to this rate, and the excess of which rises with the rate.
@@ -50,7 +50,7 @@ fn begin(settings: Settings) -> Search {
 }
 
 /// A run with this ln(share beyond the limit / allowed share).
-fn measured(step: &Step, excess: f64) -> Measured {
+fn measured(step: &PlannedStep, excess: f64) -> Measured {
     let reading = Reading {
         relative: excess.exp(),
         requests: 1_000.0 * step.duration_s,
@@ -65,14 +65,14 @@ fn measured(step: &Step, excess: f64) -> Measured {
     }
 }
 
-fn limited(step: &Step) -> Measured {
+fn limited(step: &PlannedStep) -> Measured {
     Measured {
         generator_limited: true,
         ..measured(step, f64::INFINITY)
     }
 }
 
-fn rate(step: &Step) -> f64 {
+fn rate(step: &PlannedStep) -> f64 {
     match step.load {
         Load::Rate(rate) => rate,
         Load::ClosedLoop => panic!("{step:?} has no rate"),
@@ -80,7 +80,7 @@ fn rate(step: &Step) -> f64 {
 }
 
 /// The excess of a well-behaved server, with noise of 2 % of the rate in the runs that are fitted.
-fn excess(step: &Step) -> f64 {
+fn excess(step: &PlannedStep) -> f64 {
     let noise = match step.phase {
         Phase::Measure if step.number.is_multiple_of(2) => 0.02,
         Phase::Measure => -0.02,
@@ -92,9 +92,9 @@ fn excess(step: &Step) -> f64 {
 /// Answers until the search ends, or until it asks for a run that `stop` names.
 fn advance(
     search: &mut Search,
-    mut answer: impl FnMut(&Step) -> Measured,
-    stop: impl Fn(&Step) -> bool,
-) -> Option<Step> {
+    mut answer: impl FnMut(&PlannedStep) -> Measured,
+    stop: impl Fn(&PlannedStep) -> bool,
+) -> Option<PlannedStep> {
     while let Some(step) = search.next() {
         if stop(&step) {
             return Some(step);
@@ -109,18 +109,21 @@ fn advance(
 }
 
 /// Searches to the end; the steps and the outcome.
-fn finish(settings: Settings, answer: impl FnMut(&Step) -> Measured) -> (Vec<Step>, Outcome) {
+fn finish(
+    settings: Settings,
+    answer: impl FnMut(&PlannedStep) -> Measured,
+) -> (Vec<PlannedStep>, Outcome) {
     let mut search = begin(settings);
     advance(&mut search, answer, |_| false);
     let steps = search.records().iter().map(|it| it.step).collect();
     (steps, search.outcome().expect("it has ended"))
 }
 
-fn well_behaved(step: &Step) -> Measured {
+fn well_behaved(step: &PlannedStep) -> Measured {
     measured(step, excess(step))
 }
 
-fn in_phase(steps: &[Step], phase: Phase) -> Vec<Step> {
+fn in_phase(steps: &[PlannedStep], phase: Phase) -> Vec<PlannedStep> {
     steps
         .iter()
         .filter(|it| it.phase == phase)
@@ -137,7 +140,7 @@ fn assert_found(outcome: &Outcome) {
     assert!(is_found, "{outcome:?}");
 }
 
-fn rates(steps: &[Step]) -> Vec<f64> {
+fn rates(steps: &[PlannedStep]) -> Vec<f64> {
     steps.iter().map(rate).collect()
 }
 
@@ -226,7 +229,7 @@ fn an_excess_that_is_not_a_number_counts_as_a_failure() {
 
 #[test]
 fn three_disturbed_runs_in_a_row_end_a_search_and_a_check() {
-    let disturbed = |step: &Step| Measured {
+    let disturbed = |step: &PlannedStep| Measured {
         disturbed: true,
         ..limited(step)
     };
@@ -335,7 +338,7 @@ fn a_closed_loop_without_a_good_response_ends_the_search() {
 #[test]
 fn runs_without_a_result_are_made_again_and_five_in_a_row_end_the_search() {
     let mut search = begin(settings());
-    let late = |step: &Step| step.number == 15;
+    let late = |step: &PlannedStep| step.number == 15;
     advance(&mut search, well_behaved, late);
     let before = search.range();
     assert!(
@@ -431,7 +434,7 @@ fn the_range_agrees_with_every_run() {
     let range_of = |runs: &[(f64, f64)]| {
         let mut search = begin(quick());
         let mut known: Vec<(f64, f64)> = Vec::new();
-        let answer = |step: &Step| {
+        let answer = |step: &PlannedStep| {
             let excess = runs.get(step.number - 2).map_or(0.0, |(_, excess)| *excess);
             known.push((rate(step), excess));
             measured(step, excess)
@@ -481,7 +484,7 @@ fn an_empty_budget_says_what_it_would_take() {
         ..settings()
     };
     let mut search = begin(settings);
-    let noisy = |step: &Step| {
+    let noisy = |step: &PlannedStep| {
         let noise = 0.3 * (random.f64() - 0.5);
         measured(step, 4.0 * ((rate(step) / CAPACITY).ln() + noise))
     };
@@ -599,9 +602,9 @@ fn whatever_is_measured_the_search_ends_and_asks_for_sensible_runs() {
 #[test]
 fn short_runs_show_where_the_rate_is_and_long_ones_are_near_it() {
     let mut search = begin(settings());
-    let cliff = |step: &Step| measured(step, if rate(step) > CAPACITY { 5.0 } else { -9.0 });
+    let cliff = |step: &PlannedStep| measured(step, if rate(step) > CAPACITY { 5.0 } else { -9.0 });
     advance(&mut search, cliff, |_| false);
-    let steps: Vec<Step> = search.records().iter().map(|it| it.step).collect();
+    let steps: Vec<PlannedStep> = search.records().iter().map(|it| it.step).collect();
     let bracket = in_phase(&steps, Phase::Bracket);
     assert_eq!(rate(&bracket[0]), 500.0);
     assert!(
@@ -1060,6 +1063,6 @@ fn a_check_refuses_a_rate_or_a_number_of_runs_that_decides_nothing() {
     );
     let mut check = check(15);
     let step = check.next().expect("it begins");
-    let other = Step { number: 2, ..step };
+    let other = PlannedStep { number: 2, ..step };
     assert!(check.record(other, measured(&step, 0.0)).is_err());
 }

@@ -9,8 +9,8 @@ use results::{
     SearchStep, Trial, TrialOutcome, Warning,
 };
 use search::{
-    Bound, Check, CheckSettings, Connections, Curve, Load, Measured, Outcome, Phase, Reading,
-    RunLengths, Search, Settings, Step, Why,
+    Bound, Check, CheckSettings, Connections, Curve, Load, Measured, Outcome, Phase, PlannedStep,
+    Reading, RunLengths, Search, Settings, Why,
 };
 
 use super::{Left, Limit, Policy};
@@ -118,7 +118,7 @@ impl<'a> Searches<'a> {
         };
     }
 
-    fn step(&self) -> Option<Step> {
+    fn step(&self) -> Option<PlannedStep> {
         match self.now.as_ref()? {
             Current::Search(search) => search.next(),
             Current::Check(check) => check.next(),
@@ -354,7 +354,7 @@ fn sampled(curve: &Curve) -> Vec<[f64; 2]> {
     points.map(|rate| [rate, curve.excess_at(rate)]).collect()
 }
 
-fn saved_step(step: &Step) -> SearchStep {
+fn saved_step(step: &PlannedStep) -> SearchStep {
     SearchStep {
         number: u32::try_from(step.number).unwrap_or(u32::MAX),
         phase: match step.phase {
