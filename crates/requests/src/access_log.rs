@@ -14,7 +14,7 @@ use std::io::{self, BufRead};
 use plan::RequestOrder;
 
 use crate::compile::{Compiler, Defaults};
-use crate::entry::{Entry, Header, Inputs};
+use crate::entry::{Header, Inputs, RequestEntry};
 use crate::error::{Fault, FileError, quoted};
 use crate::moments::{Arrival, MAX_ARRIVALS, SECOND_NS, in_order, too_many};
 use crate::scope::Scope;
@@ -287,7 +287,7 @@ impl Reader<'_> {
 }
 
 /// The request of a line. Its only position is the line's, which the caller adds.
-fn entry(line: &LogEntry<'_>) -> Result<Entry, Fault> {
+fn entry(line: &LogEntry<'_>) -> Result<RequestEntry, Fault> {
     let path = path_of(&line.target)
         .ok_or_else(|| Fault::new(0, format!("{} is not a path", quoted(&line.target))))?;
     let headers = line.headers.iter().map(|(name, value)| Header {
@@ -295,7 +295,7 @@ fn entry(line: &LogEntry<'_>) -> Result<Entry, Fault> {
         value: Template::literal(value.as_ref()),
         at: 0,
     });
-    Ok(Entry {
+    Ok(RequestEntry {
         at: 0,
         method: line.method.clone().into_owned(),
         address: Template::literal(path),

@@ -8,7 +8,7 @@ use grpc::{
 use protocol::h2::grpc::{MessageFault, framed};
 
 use crate::csv::Table;
-use crate::entry::Entry;
+use crate::entry::RequestEntry;
 use crate::error::Fault;
 use crate::set::Filling;
 use crate::template::{Piece, Template, Value};
@@ -85,7 +85,7 @@ impl Methods {
     /// The message of a call. The path names the method; without types, the body is the message.
     pub(crate) fn message(
         &mut self,
-        entry: &Entry,
+        entry: &RequestEntry,
         path: &Template,
         types: Option<&Schema>,
         tables: &[Table],

@@ -23,7 +23,7 @@ pub(crate) struct Capture {
     pub(crate) variable: u32,
     /// The place as the file has it.
     pub(crate) text: String,
-    place: Place,
+    place: CaptureSource,
 }
 
 /// Why a value cannot be captured, one line.
@@ -39,7 +39,7 @@ pub(crate) enum CaptureError {
         "{}: expected a JSONPath like $.data.token, header:NAME, cookie:NAME or regex:PATTERN",
         quoted(.0)
     )]
-    Place(String),
+    CaptureSource(String),
     #[error("{} is not a name for a value (expected letters, digits, _, - and .)", quoted(.0))]
     VariableName(String),
     #[error("{{{{{0}}}}} already has a meaning")]
@@ -48,9 +48,9 @@ pub(crate) enum CaptureError {
     TooManyNames,
 }
 
-/// Where a response has a value.
+/// Where a response has the value that is captured.
 #[derive(Debug, Clone)]
-enum Place {
+enum CaptureSource {
     /// `$.data.token`: the first node of the body that a JSONPath (RFC 9535) selects.
     Json(JsonPath),
     /// `header:Location`.
@@ -94,7 +94,7 @@ enum Body<'r> {
 impl Capture {
     /// Reads where a value is. `variable` is the number of its name.
     pub(crate) fn parse(variable: u32, text: &str) -> Result<Self, CaptureError> {
-        let place = Place::parse(text)?;
+        let place = CaptureSource::parse(text)?;
         let text = text.to_owned();
         Ok(Self {
             variable,
@@ -105,11 +105,11 @@ impl Capture {
 
     /// Whether the value is in the body of the response.
     pub(crate) fn is_of_body(&self) -> bool {
-        matches!(self.place, Place::Json(_) | Place::Regex(_))
+        matches!(self.place, CaptureSource::Json(_) | CaptureSource::Regex(_))
     }
 }
 
-impl Place {
+impl CaptureSource {
     fn parse(text: &str) -> Result<Self, CaptureError> {
         let given = || text.to_owned();
         if text.starts_with('$') {
@@ -126,7 +126,7 @@ impl Place {
             "regex" if !argument.is_empty() => Regex::new(argument)
                 .map(Self::Regex)
                 .map_err(|error| CaptureError::Regex(given(), error)),
-            _ => Err(CaptureError::Place(given())),
+            _ => Err(CaptureError::CaptureSource(given())),
         }
     }
 

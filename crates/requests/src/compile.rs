@@ -12,7 +12,7 @@ use protocol::request;
 use crate::call::{Chunk, Methods, lengths, of_text};
 use crate::capture::{Capture, Use};
 use crate::csv::Table;
-use crate::entry::{Entry, Header, Inputs, each_entry};
+use crate::entry::{Header, Inputs, RequestEntry, each_entry};
 use crate::error::{Fault, FileError, quoted};
 use crate::moments::{Arrival, MAX_ARRIVALS, in_order, too_many};
 use crate::pieces::Pieces;
@@ -137,7 +137,7 @@ pub(crate) struct Compiler<'a> {
 }
 
 /// The target of a request's URL, if it is absolute, and its path.
-pub(crate) fn address(entry: &Entry) -> Result<(Option<Target>, Template), Fault> {
+pub(crate) fn address(entry: &RequestEntry) -> Result<(Option<Target>, Template), Fault> {
     let fault = |message: String| Fault::new(entry.address_at, message);
     let beginning = entry.address.beginning();
     let text = str::from_utf8(beginning).unwrap_or_default();
@@ -262,7 +262,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Adds a request. One that cannot be sent leaves nothing behind.
-    pub(crate) fn add(&mut self, entry: Entry, scope: &mut Scope<'_>) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, entry: RequestEntry, scope: &mut Scope<'_>) -> Result<(), Fault> {
         self.bytes.begin_request();
         let (begin, gaps) = (self.bytes.len(), self.gaps.len());
         let added = self.try_add(entry, scope);
@@ -273,7 +273,7 @@ impl<'a> Compiler<'a> {
         added
     }
 
-    fn try_add(&mut self, entry: Entry, scope: &mut Scope<'_>) -> Result<(), Fault> {
+    fn try_add(&mut self, entry: RequestEntry, scope: &mut Scope<'_>) -> Result<(), Fault> {
         self.read_default_headers(scope)?;
         let (target, path) = address(&entry)?;
         let (host, target) = self.host(&entry, target)?;
@@ -351,7 +351,7 @@ impl<'a> Compiler<'a> {
     /// Notes where the request uses captured values.
     fn note_uses(
         &mut self,
-        entry: &Entry,
+        entry: &RequestEntry,
         path: &Template,
         body: Option<&[Chunk]>,
         scope: &Scope<'_>,
@@ -380,7 +380,12 @@ impl<'a> Compiler<'a> {
 
     /// Host, the headers, Content-Length and the empty line. Returns the length of the body without
     /// its values.
-    fn put_fields(&mut self, entry: &Entry, target: &Target, body: Option<&[Chunk]>) -> usize {
+    fn put_fields(
+        &mut self,
+        entry: &RequestEntry,
+        target: &Target,
+        body: Option<&[Chunk]>,
+    ) -> usize {
         let defaults = self.default_headers.clone().unwrap_or_default();
         let has = |name: &str| entry.headers.iter().any(|header| is(&header.name, name));
         let lacking = defaults.iter().filter(|header| !has(&header.name));
@@ -428,7 +433,11 @@ impl<'a> Compiler<'a> {
     }
 
     /// The index of the host of a request, and its target.
-    fn host(&mut self, entry: &Entry, target: Option<Target>) -> Result<(u32, Target), Fault> {
+    fn host(
+        &mut self,
+        entry: &RequestEntry,
+        target: Option<Target>,
+    ) -> Result<(u32, Target), Fault> {
         let fault = |message: String| Err(Fault::new(entry.address_at, message));
         let Some(target) = target else {
             return match self.hosts.first() {
@@ -467,7 +476,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The number of the name of a request.
-    fn name(&mut self, entry: &Entry) -> Result<u32, Fault> {
+    fn name(&mut self, entry: &RequestEntry) -> Result<u32, Fault> {
         self.has_names |= entry.name.is_some();
         let name = entry.name.as_deref().unwrap_or(UNNAMED);
         if let Some(number) = self.numbers.get(name) {
@@ -560,7 +569,7 @@ fn default_headers(
 }
 
 /// Refuses what the requests of a file cannot do in gRPC calls.
-fn check_call(entry: &Entry) -> Result<(), Fault> {
+fn check_call(entry: &RequestEntry) -> Result<(), Fault> {
     if entry.captures.iter().any(Capture::is_of_body) {
         let problem = "the response to a call is no text, so that only its headers can be captured";
         return Err(Fault::new(entry.at, problem));

@@ -31,8 +31,8 @@ pub struct Inputs<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// A request as the file has it.
-pub(crate) struct Entry {
+/// A request as the file has it, before it is compiled. All forms of files are read into these.
+pub(crate) struct RequestEntry {
     /// Where it begins in the file.
     pub(crate) at: usize,
     pub(crate) method: String,
@@ -71,11 +71,11 @@ pub(crate) const MAX_WEIGHT: u32 = 1_000_000;
 /// Reads the requests of a file one after the other.
 pub(crate) fn each_entry<'a>(
     inputs: &'a Inputs<'a>,
-    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(RequestEntry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<Scope<'a>, FileError> {
     let mut scope = Scope::new(inputs);
     let mut any = false;
-    let mut counted = |entry: Entry, scope: &mut Scope<'a>| {
+    let mut counted = |entry: RequestEntry, scope: &mut Scope<'a>| {
         any = true;
         check_secrets(&entry)?;
         sink(entry, scope)
@@ -93,7 +93,7 @@ pub(crate) fn each_entry<'a>(
 }
 
 /// Refuses the mark that conversions and results have in place of secrets: it would be sent.
-fn check_secrets(entry: &Entry) -> Result<(), Fault> {
+fn check_secrets(entry: &RequestEntry) -> Result<(), Fault> {
     let check = |at, template: &Template, secrets: &dyn Fn(&str) -> Vec<Secret>| {
         if !template.has_text(HIDDEN) {
             return Ok(());
@@ -193,7 +193,7 @@ pub fn self_contained(inputs: &Inputs<'_>, types: Option<&Schema>) -> Result<Vec
     Ok(file.into_bytes())
 }
 
-fn json_line(entry: &Entry, scope: &Scope<'_>) -> Result<String, Fault> {
+fn json_line(entry: &RequestEntry, scope: &Scope<'_>) -> Result<String, Fault> {
     let text = |template: &Template| {
         template.to_text(scope).ok_or_else(|| {
             let problem = "a request with templates for agents must be UTF-8";

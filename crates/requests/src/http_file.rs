@@ -1,7 +1,7 @@
 //! Reads `.http` files, as the REST clients of VS Code and JetBrains do.
 
 use crate::capture::{Capture, CaptureError};
-use crate::entry::{Entry, Header, MAX_WEIGHT};
+use crate::entry::{Header, MAX_WEIGHT, RequestEntry};
 use crate::error::{Fault, quoted};
 use crate::form::FORMS;
 use crate::lines::{SEPARATOR, TextLine, directive, lines_of, without_version};
@@ -13,7 +13,7 @@ pub(crate) fn read<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(RequestEntry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let lines: Vec<TextLine<'_>> = lines_of(text, at).collect();
     let mut title = None;
@@ -25,7 +25,7 @@ pub(crate) fn read<'a>(
         let end = end.map_or(lines.len(), |end| begin + end);
         let mut section = Section {
             lines: &lines[begin..end],
-            source: Source { text, at },
+            source: FileText { text, at },
             scope,
         };
         if let Some(entry) = section.entry(title)? {
@@ -42,7 +42,7 @@ pub(crate) fn read<'a>(
 
 /// The text, and where it begins in the file.
 #[derive(Clone, Copy)]
-struct Source<'t> {
+struct FileText<'t> {
     text: &'t str,
     at: usize,
 }
@@ -50,13 +50,13 @@ struct Source<'t> {
 /// The lines of one request, and those before it.
 struct Section<'t, 's, 'a> {
     lines: &'t [TextLine<'t>],
-    source: Source<'t>,
+    source: FileText<'t>,
     scope: &'s mut Scope<'a>,
 }
 
 impl<'t> Section<'t, '_, '_> {
     /// The request, if there is one.
-    fn entry(&mut self, title: Option<&str>) -> Result<Option<Entry>, Fault> {
+    fn entry(&mut self, title: Option<&str>) -> Result<Option<RequestEntry>, Fault> {
         let mut name = title.map(str::to_owned);
         let (mut weight, mut captures) = (None, Vec::new());
         let first = loop {
@@ -82,7 +82,7 @@ impl<'t> Section<'t, '_, '_> {
             self.lines = rest;
         };
         let (method, target) = self.request_line(first)?;
-        let mut entry = Entry {
+        let mut entry = RequestEntry {
             at: first.at,
             address_at: first.position(target),
             address: Template::parse(target, first.position(target), self.scope)?,
@@ -158,7 +158,7 @@ impl<'t> Section<'t, '_, '_> {
     }
 
     /// Indented lines after the request line that continue the query.
-    fn read_query(&mut self, entry: &mut Entry) -> Result<(), Fault> {
+    fn read_query(&mut self, entry: &mut RequestEntry) -> Result<(), Fault> {
         while let Some((line, rest)) = self.lines.split_first() {
             let more = line.text.trim();
             if !line.text.starts_with([' ', '\t']) || !more.starts_with(['?', '&']) {
@@ -172,7 +172,7 @@ impl<'t> Section<'t, '_, '_> {
     }
 
     /// The lines up to the empty one.
-    fn read_headers(&mut self, entry: &mut Entry) -> Result<(), Fault> {
+    fn read_headers(&mut self, entry: &mut RequestEntry) -> Result<(), Fault> {
         while let Some((line, rest)) = self.lines.split_first() {
             self.lines = rest;
             if line.is_blank() {

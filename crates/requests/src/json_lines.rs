@@ -12,7 +12,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::capture::Capture;
-use crate::entry::{Due, Entry, Header, MAX_WEIGHT};
+use crate::entry::{Due, Header, MAX_WEIGHT, RequestEntry};
 use crate::error::{Fault, quoted};
 use crate::scope::Scope;
 use crate::template::Template;
@@ -65,11 +65,11 @@ pub(crate) fn read<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(RequestEntry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut begin = 0;
     for with_end in text.split_inclusive('\n') {
-        let line = Source {
+        let line = ObjectText {
             line: with_end.trim_end(),
             at: at + begin,
         };
@@ -89,12 +89,12 @@ pub(crate) fn read_array<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(RequestEntry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let whole = Source { line: text, at };
+    let whole = ObjectText { line: text, at };
     let elements: Vec<&RawValue> = whole.parse(text)?;
     for element in elements {
-        let one = Source {
+        let one = ObjectText {
             line: element.get(),
             at: whole.position(element),
         };
@@ -107,7 +107,7 @@ pub(crate) fn read_array<'a>(
 
 /// The text of an object, and where it begins in the file.
 #[derive(Clone, Copy)]
-struct Source<'t> {
+struct ObjectText<'t> {
     line: &'t str,
     at: usize,
 }
@@ -121,8 +121,8 @@ struct Text<'t> {
     at: usize,
 }
 
-impl<'t> Source<'t> {
-    fn entry(self, scope: &mut Scope<'_>) -> Result<Option<Entry>, Fault> {
+impl<'t> ObjectText<'t> {
+    fn entry(self, scope: &mut Scope<'_>) -> Result<Option<RequestEntry>, Fault> {
         // An array would be read as the values of the keys in their order.
         if !self.line.trim_start().starts_with('{') {
             let problem = "expected an object like {\"url\": \"http://host/path\"}";
@@ -169,7 +169,7 @@ impl<'t> Source<'t> {
             Some(captures) => self.captures(captures, scope)?,
             None => Vec::new(),
         };
-        Ok(Some(Entry {
+        Ok(Some(RequestEntry {
             at: self.at,
             method: match line.method {
                 Some(method) => self.method(method)?,

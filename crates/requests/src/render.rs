@@ -44,14 +44,14 @@ struct Values {
     next_seq: u64,
     /// The number of this request, if it has been used.
     seq: Option<u64>,
-    rows: Vec<Row>,
+    rows: Vec<TableCursor>,
     /// The text of a number.
     text: Vec<u8>,
 }
 
-/// The row of a table.
+/// Where a worker is in a table.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct TableCursor {
     next: usize,
     /// The row of this request, if it has been used.
     current: Option<usize>,
@@ -64,7 +64,7 @@ impl Renderer {
     /// The requests of worker `number` of `total`, on all machines.
     #[must_use]
     pub fn new(set: Arc<RequestSet>, seed: u64, number: u32, total: u32) -> Self {
-        let row = |rows: usize| Row {
+        let row = |rows: usize| TableCursor {
             next: number as usize % rows.max(1),
             current: None,
         };
@@ -251,7 +251,7 @@ impl Values {
     }
 }
 
-impl Row {
+impl TableCursor {
     /// The row of this request: every worker takes each `step`-th.
     fn take(&mut self, step: u64, rows: usize) -> usize {
         if let Some(row) = self.current {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::compile::MAX_NAME_BYTES;
-use crate::entry::{Entry, Header};
+use crate::entry::{Header, RequestEntry};
 use crate::error::Fault;
 use crate::lines::{RequestLine, TextLine, lines_of};
 use crate::scope::Scope;
@@ -17,7 +17,7 @@ pub(crate) fn read<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(RequestEntry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let is_named = has_few_names(text, at);
     let mut open: Option<Open> = None;
@@ -109,7 +109,7 @@ fn problem(line: TextLine<'_>, is_below_request: bool) -> String {
 
 /// A request to which the next lines may belong.
 struct Open {
-    entry: Entry,
+    entry: RequestEntry,
     may_continue: bool,
 }
 
@@ -121,7 +121,7 @@ impl Open {
         scope: &mut Scope<'_>,
     ) -> Result<Self, Fault> {
         let at = line.position(request.target);
-        let entry = Entry {
+        let entry = RequestEntry {
             at: line.at,
             method: request.method.unwrap_or(DEFAULT_METHOD).to_owned(),
             address: Template::parse(request.target, at, scope)?,
