@@ -7,9 +7,9 @@ use results::Histogram;
 /// Steps for each halving of the distance to 100 %, as in HdrHistogram's own tools.
 const TICKS_PER_HALF_DISTANCE: f64 = 5.0;
 
-/// One line of the distribution.
+/// One line of the percentile distribution (HdrHistogram).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Step {
+pub(crate) struct PercentileStep {
     /// The value of the bucket; in the last step the exact maximum.
     pub(crate) value_ns: u64,
     /// The percentile of the iteration, as a fraction; 1 in the last step only.
@@ -21,7 +21,7 @@ pub(crate) struct Step {
 /// The steps of `hdr_percentiles_print` in HdrHistogram's C library: one for each tick, at the
 /// first bucket that reaches it, and one for 100 %. Values and counts never decrease. Without
 /// samples there is only the last step, with zeros.
-pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
+pub(crate) fn steps(samples: &Histogram) -> Vec<PercentileStep> {
     let total = samples.count();
     let mut steps = Vec::new();
     let mut tick_percent = 0.0;
@@ -30,7 +30,7 @@ pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
         cumulative_count = cumulative_count.saturating_add(count);
         let reached_percent = 100.0 * cumulative_count as f64 / total as f64;
         while tick_percent <= reached_percent {
-            steps.push(Step {
+            steps.push(PercentileStep {
                 value_ns,
                 fraction: tick_percent / 100.0,
                 cumulative_count,
@@ -42,7 +42,7 @@ pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
             }
         }
     }
-    steps.push(Step {
+    steps.push(PercentileStep {
         value_ns: samples.max_ns().unwrap_or(0),
         fraction: 1.0,
         cumulative_count: total,
@@ -114,7 +114,7 @@ mod tests {
         let last = steps.last().copied();
         assert_eq!(
             last,
-            Some(Step {
+            Some(PercentileStep {
                 value_ns: 2,
                 fraction: 1.0,
                 cumulative_count: (1 << 62) + 1,

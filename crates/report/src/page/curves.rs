@@ -340,7 +340,11 @@ pub(crate) fn latencies(
     let intervals = &result.recording.intervals;
     let joined = intervals.rows().len().div_ceil(points_max.max(1)).max(1);
     // One histogram at a time: each takes a quarter of a MiB.
-    let steps: Vec<Step> = intervals.rows().chunks(joined).map(Step::of).collect();
+    let steps: Vec<JoinedIntervals> = intervals
+        .rows()
+        .chunks(joined)
+        .map(JoinedIntervals::of)
+        .collect();
     let step_s = intervals.interval_ms() as f64 * joined as f64 / 1e3;
     let window_s = result.window.duration_ns as f64 / 1e9;
     let some = steps.iter().filter(|step| step.count > 0).count();
@@ -358,7 +362,7 @@ pub(crate) fn latencies(
         let is_most = |stall: &&Stall| stall.share_of(begin_s, end_s) > 0.5;
         stalls.iter().find(is_most)
     };
-    let line = |value: &dyn Fn(usize, &Step) -> Option<u64>| {
+    let line = |value: &dyn Fn(usize, &JoinedIntervals) -> Option<u64>| {
         let mut curve = Curve::default();
         for (at, step) in steps.iter().enumerate() {
             let (begin_s, end_s) = ends_s(at);
@@ -367,7 +371,7 @@ pub(crate) fn latencies(
         }
         curve
     };
-    let known = |at: usize, step: &Step| step.count > 0 && stalled(at).is_none();
+    let known = |at: usize, step: &JoinedIntervals| step.count > 0 && stalled(at).is_none();
     let timeout_ns = u64::try_from(result.plan.timeout.as_nanos()).unwrap_or(u64::MAX);
     let age_ns = |at: usize| {
         let stall = stalled(at)?;
@@ -378,7 +382,7 @@ pub(crate) fn latencies(
         step_s,
         p50: line(&|at, step| known(at, step).then_some(step.p50_ns)),
         high: high.map(|high| {
-            let has = |at: usize, step: &Step| known(at, step) && step.has_enough(high);
+            let has = |at: usize, step: &JoinedIntervals| known(at, step) && step.has_enough(high);
             (
                 HIGH[high],
                 line(&|at, step| has(at, step).then_some(step.high_ns[high])),
@@ -395,7 +399,7 @@ pub(crate) fn latencies(
 const HIGH: [f64; 3] = [99.0, 95.0, 90.0];
 
 /// Adjacent intervals that make one point.
-struct Step {
+struct JoinedIntervals {
     count: u64,
     p50_ns: u64,
     /// The percentiles of [`HIGH`], nanoseconds.
@@ -403,7 +407,7 @@ struct Step {
     max_ns: Option<u64>,
 }
 
-impl Step {
+impl JoinedIntervals {
     fn of(rows: &[Interval]) -> Self {
         let mut samples = Histogram::new();
         for (value_ns, count) in rows.iter().flat_map(|row| &row.samples) {

@@ -13,7 +13,7 @@ use distribution::Percentiles;
 use plan::{Scheme, units};
 use presentation::TextBlock;
 use results::{Histogram, RunResult, parts};
-use table::{Row, Table};
+use table::{StatisticsRow, Table};
 
 use crate::{TextOptions, aligned, correction, fleet};
 
@@ -151,22 +151,22 @@ fn latency(result: &RunResult, options: &TextOptions) -> Histogram {
     }
 }
 
-fn rows(result: &RunResult, latency: &Histogram, options: &TextOptions) -> Vec<Row> {
+fn rows(result: &RunResult, latency: &Histogram, options: &TextOptions) -> Vec<StatisticsRow> {
     let phases = &result.recording.phases;
-    let mut rows = vec![Row::of_times("Latency", latency)];
+    let mut rows = vec![StatisticsRow::of_times("Latency", latency)];
     if options.breakout {
-        rows.push(Row::of_times("Connect", &phases.connect));
+        rows.push(StatisticsRow::of_times("Connect", &phases.connect));
         if !phases.proxy.is_empty() {
-            rows.push(Row::of_times("Proxy", &phases.proxy));
+            rows.push(StatisticsRow::of_times("Proxy", &phases.proxy));
         }
         // wrk-cmm's Connect includes the handshake; here it is a row of its own.
         if result.plan.target.scheme == Scheme::Https {
-            rows.push(Row::of_times("TLS", &phases.tls));
+            rows.push(StatisticsRow::of_times("TLS", &phases.tls));
         }
-        rows.push(Row::of_times("TTFB", &phases.first_byte));
-        rows.push(Row::of_times("TTLB", &phases.last_byte));
+        rows.push(StatisticsRow::of_times("TTFB", &phases.first_byte));
+        rows.push(StatisticsRow::of_times("TTLB", &phases.last_byte));
     }
-    rows.push(Row::of_rates(&result.recording.rates));
+    rows.push(StatisticsRow::of_rates(&result.recording.rates));
     rows
 }
 

@@ -21,11 +21,11 @@ pub(super) struct Column {
     /// The heading is not aligned with the numbers.
     heading_width: usize,
     width: usize,
-    cell: fn(&Row) -> &str,
+    cell: fn(&StatisticsRow) -> &str,
 }
 
-/// The texts of a row.
-pub(super) struct Row {
+/// The texts of a row: a distribution, or the rates of the threads, in statistics.
+pub(super) struct StatisticsRow {
     label: &'static str,
     mean: String,
     stdev: String,
@@ -39,7 +39,7 @@ const fn column(
     heading: &'static str,
     heading_width: usize,
     width: usize,
-    cell: fn(&Row) -> &str,
+    cell: fn(&StatisticsRow) -> &str,
 ) -> Column {
     Column {
         heading,
@@ -64,7 +64,7 @@ pub(super) const MEAN_STDEV_MAX_MIN: [Column; 4] = [
     column("Min", 10, 10, |row| &row.min),
 ];
 
-impl Row {
+impl StatisticsRow {
     pub(super) fn of_times(label: &'static str, samples: &Histogram) -> Self {
         Self {
             label,
@@ -89,7 +89,7 @@ impl Row {
 }
 
 impl Table {
-    pub(super) fn write(&self, rows: &[Row], output: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn write(&self, rows: &[StatisticsRow], output: &mut dyn Write) -> io::Result<()> {
         write!(output, "  Thread Stats")?;
         for column in self.columns {
             write!(output, "{:>1$}", column.heading, column.heading_width)?;
@@ -98,7 +98,7 @@ impl Table {
         rows.iter().try_for_each(|row| self.write_row(row, output))
     }
 
-    fn write_row(&self, row: &Row, output: &mut dyn Write) -> io::Result<()> {
+    fn write_row(&self, row: &StatisticsRow, output: &mut dyn Write) -> io::Result<()> {
         write!(output, "    {:<10}", row.label)?;
         for column in self.columns {
             write!(output, "{}", units::cell((column.cell)(row), column.width))?;

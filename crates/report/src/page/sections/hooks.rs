@@ -16,7 +16,7 @@ const SLOW_TIMES: f64 = 3.0;
 const SLOW_MS: u64 = 500;
 
 /// A command with all of its runs.
-struct Kind<'a> {
+struct HookRuns<'a> {
     hook: &'a str,
     command: &'a str,
     runs: Vec<(&'a Observation, &'a HookOutput)>,
@@ -49,12 +49,12 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     Some(Section::new("hooks", "Hooks", lead, blocks).folded(all_well))
 }
 
-fn kinds<'a>(trials: &[(&'a Observation, &'a TrialFacts)]) -> Vec<Kind<'a>> {
+fn kinds<'a>(trials: &[(&'a Observation, &'a TrialFacts)]) -> Vec<HookRuns<'a>> {
     let hooks = trials.iter().flat_map(|(run, trial)| {
         let outputs = trial.hooks.iter();
         outputs.map(|output| ((&*output.hook, &*output.command), (*run, output)))
     });
-    let kind = |((hook, command), runs)| Kind {
+    let kind = |((hook, command), runs)| HookRuns {
         hook,
         command,
         runs,
@@ -86,7 +86,7 @@ fn has_failed(output: &HookOutput) -> bool {
     output.exit_code != Some(0)
 }
 
-fn failed_hooks(kinds: &[Kind<'_>], runs: &Runs<'_>) -> Option<Block> {
+fn failed_hooks(kinds: &[HookRuns<'_>], runs: &Runs<'_>) -> Option<Block> {
     let failed: Vec<&(&Observation, &HookOutput)> = kinds
         .iter()
         .flat_map(|kind| &kind.runs)
@@ -118,7 +118,7 @@ fn duration(milliseconds: u64) -> String {
     words::duration_ns(milliseconds.saturating_mul(1_000_000))
 }
 
-fn median_ms(kind: &Kind<'_>) -> Option<f64> {
+fn median_ms(kind: &HookRuns<'_>) -> Option<f64> {
     let times = kind
         .runs
         .iter()
@@ -126,7 +126,7 @@ fn median_ms(kind: &Kind<'_>) -> Option<f64> {
     analysis::median(&times.collect::<Vec<f64>>())
 }
 
-fn slow_hooks(kind: &Kind<'_>, runs: &Runs<'_>) -> Option<Block> {
+fn slow_hooks(kind: &HookRuns<'_>, runs: &Runs<'_>) -> Option<Block> {
     let usual_ms = median_ms(kind)?;
     let details: Vec<String> = kind
         .runs
@@ -149,8 +149,8 @@ fn slow_hooks(kind: &Kind<'_>, runs: &Runs<'_>) -> Option<Block> {
     finding_of(Tone::Warning, text, details)
 }
 
-fn table(kinds: &[Kind<'_>]) -> Block {
-    let row = |kind: &Kind<'_>| {
+fn table(kinds: &[HookRuns<'_>]) -> Block {
+    let row = |kind: &HookRuns<'_>| {
         let failed = kind
             .runs
             .iter()
