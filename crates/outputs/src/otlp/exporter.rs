@@ -49,9 +49,9 @@ impl Request {
     }
 }
 
-/// Something to send.
+/// A request that waits to be sent.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Item {
+pub(super) struct ExportItem {
     /// The number of the run.
     pub(super) run: u64,
     /// The totals at the end of the run, or an event. Other metrics have all that is in earlier
@@ -62,18 +62,18 @@ pub(super) struct Item {
 
 /// What is missing without an item.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum ItemKind {
     Second,
     Totals,
     Event,
 }
 
-impl Item {
-    fn kind(&self) -> Kind {
+impl ExportItem {
+    fn kind(&self) -> ItemKind {
         match (&self.request, self.is_final) {
-            (Request::Events(_), _) => Kind::Event,
-            (Request::Metrics(_), true) => Kind::Totals,
-            (Request::Metrics(_), false) => Kind::Second,
+            (Request::Events(_), _) => ItemKind::Event,
+            (Request::Metrics(_), true) => ItemKind::Totals,
+            (Request::Metrics(_), false) => ItemKind::Second,
         }
     }
 
@@ -101,9 +101,9 @@ enum Phase {
 
 #[derive(Debug)]
 struct ExportQueue {
-    items: VecDeque<Item>,
+    items: VecDeque<ExportItem>,
     /// Of the item that is being sent.
-    sending: Option<Kind>,
+    sending: Option<ItemKind>,
     phase: Phase,
     tally: Tally,
 }
@@ -179,7 +179,7 @@ impl Exporter {
     }
 
     /// Puts an item into the queue. If it is full, the oldest one is left out.
-    pub(super) fn put(&self, item: Item) {
+    pub(super) fn put(&self, item: ExportItem) {
         let mut state = self.shared.lock();
         if let Some(replaced) = state.items.iter().position(|it| item.replaces(it)) {
             state.items.remove(replaced);
@@ -201,7 +201,10 @@ impl Exporter {
         if self.ended.recv_timeout(self.flush_limit) == Err(mpsc::RecvTimeoutError::Timeout) {
             let mut state = self.shared.lock();
             let left = std::mem::take(&mut state.items);
-            let left = left.iter().map(Item::kind).chain(state.sending.take());
+            let left = left
+                .iter()
+                .map(ExportItem::kind)
+                .chain(state.sending.take());
             left.for_each(|kind| state.tally.lose(kind));
             (state.tally.reason).get_or_insert_with(|| "no response in time".to_owned());
             drop(state);
@@ -218,11 +221,11 @@ impl Exporter {
 
 impl Tally {
     /// Counts an item that is not sent.
-    fn lose(&mut self, kind: Kind) {
+    fn lose(&mut self, kind: ItemKind) {
         match kind {
-            Kind::Event => self.lost_events += 1,
-            Kind::Totals => self.lost_totals += 1,
-            Kind::Second => self.replaced += 1,
+            ItemKind::Event => self.lost_events += 1,
+            ItemKind::Totals => self.lost_totals += 1,
+            ItemKind::Second => self.replaced += 1,
         }
     }
 
@@ -331,18 +334,18 @@ impl<'s> Sender<'s> {
     }
 
     /// The next item; `None` at the end.
-    fn next(&self) -> Option<Item> {
+    fn next(&self) -> Option<ExportItem> {
         let waits =
             |state: &mut ExportQueue| state.items.is_empty() && state.phase == Phase::Running;
         let state = self.shared.changed.wait_while(self.shared.lock(), waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let item = state.items.pop_front();
-        state.sending = item.as_ref().map(Item::kind);
+        state.sending = item.as_ref().map(ExportItem::kind);
         item
     }
 
     /// Sends an item. Returns how long to wait before the next attempt, if there is one.
-    fn attempt(&mut self, item: &Item, post: &mut Post, attempts: u32) -> Option<Duration> {
+    fn attempt(&mut self, item: &ExportItem, post: &mut Post, attempts: u32) -> Option<Duration> {
         let is_metrics = item.request.is_metrics();
         if !is_metrics && !self.takes_events {
             return None;
@@ -430,7 +433,7 @@ impl<'s> Sender<'s> {
         );
     }
 
-    fn is_replaced(&self, item: &Item) -> bool {
+    fn is_replaced(&self, item: &ExportItem) -> bool {
         let state = self.shared.lock();
         !item.is_final && state.items.iter().any(|later| later.replaces(item))
     }
@@ -493,16 +496,16 @@ mod tests {
         }
     }
 
-    fn metrics(run: u64, is_final: bool) -> Item {
-        Item {
+    fn metrics(run: u64, is_final: bool) -> ExportItem {
+        ExportItem {
             run,
             is_final,
             request: Request::Metrics(MetricsRequest::default()),
         }
     }
 
-    fn event(run: u64) -> Item {
-        Item {
+    fn event(run: u64) -> ExportItem {
+        ExportItem {
             run,
             is_final: true,
             request: Request::Events(LogsRequest::default()),

@@ -20,7 +20,7 @@ use results::snapshot::{Snapshot, Stage};
 
 use crate::attributes::Attributes;
 use crate::{ComparisonVerdict, Event, Output, RunEnd, RunStart};
-use exporter::{Exporter, Item, Post, Request};
+use exporter::{ExportItem, Exporter, Post, Request};
 use messages::{KeyValue, Resource, Scope, Value};
 use points::Context;
 use results::exported::{ExportedMetric, ExportedRun, exported};
@@ -94,7 +94,7 @@ impl Otlp {
 
     fn put(&self, run: u64, is_final: bool, request: Request) {
         if let Some(exporter) = &self.exporter {
-            exporter.put(Item {
+            exporter.put(ExportItem {
                 run,
                 is_final,
                 request,

@@ -13,8 +13,9 @@ pub(super) const CLASSIC_BOUNDS: [f64; 19] = [
     5.0, 10.0, 25.0, 50.0, 100.0,
 ];
 
+/// The type of a metric in the exposition formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     Counter,
     Gauge,
     Histogram,
@@ -25,7 +26,7 @@ pub(super) enum Kind {
 pub(super) struct Family<'a> {
     pub(super) name: String,
     pub(super) help: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricType,
     pub(super) samples: Vec<Sample<'a>>,
 }
 
@@ -65,7 +66,7 @@ fn target_info(current: &Current) -> Family<'_> {
     Family {
         name: "target_info".to_owned(),
         help: "What is measured, and by what",
-        kind: Kind::Gauge,
+        kind: MetricType::Gauge,
         samples: vec![Sample {
             labels: current.attributes.iter().map(label).collect(),
             value: SampleValue::Number(1.0),
@@ -107,9 +108,9 @@ fn family<'a>(
         name: metric.prometheus_name(),
         help: metric.description,
         kind: match metric.instrument {
-            Instrument::Counter => Kind::Counter,
-            Instrument::UpDownCounter | Instrument::Gauge => Kind::Gauge,
-            Instrument::Histogram => Kind::Histogram,
+            Instrument::Counter => MetricType::Counter,
+            Instrument::UpDownCounter | Instrument::Gauge => MetricType::Gauge,
+            Instrument::Histogram => MetricType::Histogram,
         },
         samples,
     })

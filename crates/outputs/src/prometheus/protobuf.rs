@@ -6,7 +6,7 @@
 use prost::Message;
 use results::Histogram;
 
-use super::families::{CLASSIC_BOUNDS, Family, Kind, Sample, SampleValue, classic};
+use super::families::{CLASSIC_BOUNDS, Family, MetricType, Sample, SampleValue, classic};
 use crate::exponential::{BUCKETS_MAX, Exponential, SCALE_MAX};
 
 pub(super) const CONTENT_TYPE: &str = "application/vnd.google.protobuf; \
@@ -107,9 +107,9 @@ pub(super) fn encode(families: &[Family<'_>]) -> Vec<u8> {
         name: family.name.clone(),
         help: family.help.to_owned(),
         kind: match family.kind {
-            Kind::Counter => COUNTER,
-            Kind::Gauge => GAUGE,
-            Kind::Histogram => HISTOGRAM,
+            MetricType::Counter => COUNTER,
+            MetricType::Gauge => GAUGE,
+            MetricType::Histogram => HISTOGRAM,
         },
         metrics: family
             .samples
@@ -122,7 +122,7 @@ pub(super) fn encode(families: &[Family<'_>]) -> Vec<u8> {
         .collect()
 }
 
-fn metric(sample: &Sample<'_>, kind: Kind) -> Metric {
+fn metric(sample: &Sample<'_>, kind: MetricType) -> Metric {
     let labels = sample.labels.iter().map(|(name, value)| LabelPair {
         name: name.clone(),
         value: value.clone(),
@@ -132,7 +132,7 @@ fn metric(sample: &Sample<'_>, kind: Kind) -> Metric {
         ..Metric::default()
     };
     match sample.value {
-        SampleValue::Number(value) if kind == Kind::Counter => Metric {
+        SampleValue::Number(value) if kind == MetricType::Counter => Metric {
             counter: Some(Number { value }),
             ..metric
         },
@@ -271,7 +271,7 @@ mod tests {
         let families = [1.0, 2.0].map(|value| Family {
             name: format!("metric_{value}"),
             help: "A metric",
-            kind: Kind::Gauge,
+            kind: MetricType::Gauge,
             samples: vec![Sample {
                 labels: Vec::new(),
                 value: SampleValue::Number(value),

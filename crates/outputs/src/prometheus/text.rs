@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::families::{CLASSIC_BOUNDS, Family, Kind, SampleValue, classic};
+use super::families::{CLASSIC_BOUNDS, Family, MetricType, SampleValue, classic};
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -12,9 +12,9 @@ pub(super) fn encode(families: &[Family<'_>]) -> Vec<u8> {
     for family in families {
         let name = &family.name;
         let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
         };
         // Writing to a string never fails.
         let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", family.help);
@@ -82,7 +82,7 @@ mod tests {
             Family {
                 name: "requests_total".to_owned(),
                 help: "Responses",
-                kind: Kind::Counter,
+                kind: MetricType::Counter,
                 samples: vec![Sample {
                     labels: vec![label("a", "x\\y"), label("b", "say \"no\"\n")],
                     value: SampleValue::Number(12.0),
@@ -91,7 +91,7 @@ mod tests {
             Family {
                 name: "duration_seconds".to_owned(),
                 help: "Latency",
-                kind: Kind::Histogram,
+                kind: MetricType::Histogram,
                 samples: vec![Sample {
                     labels: Vec::new(),
                     value: SampleValue::Times(&times),
