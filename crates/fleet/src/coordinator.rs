@@ -17,7 +17,7 @@ use plan::{AgentThreads, PlanError, RunPlan, Share, Target};
 use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
 
 use crate::profile::ServerProfile;
-use crate::run::{Parts, PreparedFleet, Start};
+use crate::run::{MergeInputs, PreparedFleet, Start};
 use crate::wire::{Details, Outline, OutlinedAgent};
 use crate::{clock, version};
 
@@ -207,7 +207,7 @@ impl Coordinator {
         PreparedFleet::new(
             self,
             members,
-            Parts {
+            MergeInputs {
                 whole,
                 shares,
                 done,

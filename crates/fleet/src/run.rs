@@ -41,12 +41,12 @@ pub struct PreparedFleet<'c> {
     joined: RunPlan,
     /// Name and place of each agent.
     agents: Vec<(String, String)>,
-    parts: Parts,
+    inputs: MergeInputs,
     notes: Vec<String>,
 }
 
-/// What becomes the merged result, besides what agents measure.
-pub(crate) struct Parts {
+/// What the merged result is made from besides what agents measure: it is known before the start.
+pub(crate) struct MergeInputs {
     /// The plan of the user.
     pub(crate) whole: RunPlan,
     pub(crate) shares: BTreeMap<AgentId, Share>,
@@ -64,7 +64,7 @@ impl<'c> PreparedFleet<'c> {
     pub(crate) fn new(
         coordinator: &'c Coordinator,
         members: Vec<Member>,
-        parts: Parts,
+        inputs: MergeInputs,
         mut notes: Vec<String>,
     ) -> Result<Self, FleetError> {
         let Coordinator { bus, options } = coordinator;
@@ -83,7 +83,7 @@ impl<'c> PreparedFleet<'c> {
             on_lost: options.on_lost,
             inbox: bus.new_inbox(),
             wall: wall_clock(),
-            length_ns: length_ns(&parts.whole),
+            length_ns: length_ns(&inputs.whole),
         };
         let run = FleetRun::new(settings, options.key.clone(), members, clock());
         let mut run = ConnectedRun::new(run, &**bus, clock)?;
@@ -92,18 +92,18 @@ impl<'c> PreparedFleet<'c> {
                 notes.extend(own.iter().map(|note| format!("agent {agent}: {note}")));
             }
         })??;
-        let all = parts.shares.values().map(|share| AgentThreads {
+        let all = inputs.shares.values().map(|share| AgentThreads {
             threads: share.plan.load.threads,
             weight: share.weight,
         });
         let all: Vec<AgentThreads> = all.collect();
-        let plans = parts.shares.values().map(|it| (&it.plan, it.weight));
+        let plans = inputs.shares.values().map(|it| (&it.plan, it.weight));
         Ok(Self {
             id,
             run,
-            joined: parts.whole.joined(plans, &all),
+            joined: inputs.whole.joined(plans, &all),
             agents,
-            parts,
+            inputs,
             notes,
         })
     }
@@ -119,12 +119,12 @@ impl PreparedRun for PreparedFleet<'_> {
     }
 
     fn draws_requests(&self) -> bool {
-        let requests = self.parts.requests.as_ref();
+        let requests = self.inputs.requests.as_ref();
         requests.is_some_and(|requests| requests.uses_seed)
     }
 
     fn request_names(&self) -> Option<&[String]> {
-        let requests = self.parts.requests.as_ref();
+        let requests = self.inputs.requests.as_ref();
         requests.map(|requests| requests.names.as_slice())
     }
 
@@ -149,9 +149,12 @@ impl PreparedRun for PreparedFleet<'_> {
         observers: RunObservers<'_>,
     ) -> Result<Finished, Box<dyn Error + Send + Sync>> {
         let Self {
-            run, agents, parts, ..
+            run,
+            agents,
+            inputs,
+            ..
         } = *self;
-        let Parts {
+        let MergeInputs {
             whole,
             shares,
             done,
@@ -159,7 +162,7 @@ impl PreparedRun for PreparedFleet<'_> {
             start,
             requests: _,
             profile,
-        } = parts;
+        } = inputs;
         let mut merging = Merging::new(agents, shares, Some(start), observers.observer);
         let outcome = run.carry_out(interrupted, &mut merging)?;
         if let Some(failure) = outcome.failure {
