@@ -33,7 +33,7 @@ const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
 pub(crate) struct Image {
     /// The last part of its path.
     pub(crate) name: String,
-    source: Source,
+    source: ImageSource,
     segments: Vec<Segment>,
     eh_frame: Option<Section>,
     eh_frame_header: Option<Section>,
@@ -41,7 +41,7 @@ pub(crate) struct Image {
 }
 
 #[derive(Debug)]
-enum Source {
+enum ImageSource {
     File(File),
     Memory(Vec<u8>),
 }
@@ -109,16 +109,16 @@ pub(crate) fn vdso() -> Option<Image> {
     memory.seek(SeekFrom::Start(own.range.start)).ok()?;
     let mut bytes = vec![0; usize::try_from(own.range.end - own.range.start).ok()?];
     memory.read_exact(&mut bytes).ok()?;
-    Image::of("[vdso]", Source::Memory(bytes))
+    Image::of("[vdso]", ImageSource::Memory(bytes))
 }
 
 impl Image {
     /// Reads what is needed to unwind; `None` if the file is no program for 64 bits.
     pub(crate) fn read(name: &str, file: File) -> Option<Self> {
-        Self::of(name, Source::File(file))
+        Self::of(name, ImageSource::File(file))
     }
 
-    fn of(name: &str, source: Source) -> Option<Self> {
+    fn of(name: &str, source: ImageSource) -> Option<Self> {
         let cache = source.cache();
         let file = Elf::parse(&cache).ok()?;
         // Neighbouring segments share a page of the file, so only those with code are looked at.
@@ -200,7 +200,7 @@ impl Image {
         let mut names = vec![None; addresses.len()];
         let has_code = |address: u64| self.segments.iter().any(|it| it.has(address));
         if let Some(file) = self.debug_file() {
-            name_functions(&Source::File(file), &has_code, addresses, &mut names);
+            name_functions(&ImageSource::File(file), &has_code, addresses, &mut names);
         }
         name_functions(&self.source, &has_code, addresses, &mut names);
         names
@@ -213,7 +213,7 @@ impl Image {
     }
 }
 
-impl Source {
+impl ImageSource {
     fn cache(&self) -> Cache<'_> {
         ReadCache::new(match self {
             Self::File(file) => Box::new(file),
@@ -230,7 +230,7 @@ impl Segment {
 
 /// Fills in the names that are missing.
 fn name_functions(
-    source: &Source,
+    source: &ImageSource,
     has_code: &impl Fn(u64) -> bool,
     addresses: &[u64],
     names: &mut [Option<String>],

@@ -15,9 +15,9 @@ pub(super) const ROWS_MAX: usize = 600;
 /// The rows of one window.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    done: Vec<Row>,
+    done: Vec<TimelineRow>,
     /// The row after them, without its distributions.
-    current: Row,
+    current: TimelineRow,
     rtt_us: Bins,
     cwnd: Bins,
     delivery_rate: Bins,
@@ -26,7 +26,7 @@ pub(super) struct Timeline {
 }
 
 #[derive(Debug, Default)]
-struct Row {
+struct TimelineRow {
     sockets: Option<u64>,
     growth: Totals,
     listen_queue_max: Option<u64>,
@@ -88,8 +88,8 @@ impl Timeline {
         }
     }
 
-    fn close_current(&mut self) -> Row {
-        Row {
+    fn close_current(&mut self) -> TimelineRow {
+        TimelineRow {
             rtt_us: self.rtt_us.take(),
             cwnd: self.cwnd.take(),
             delivery_rate: self.delivery_rate.take(),
@@ -119,7 +119,7 @@ impl Timeline {
     }
 }
 
-impl Row {
+impl TimelineRow {
     /// Everything but the distributions.
     fn join(&mut self, other: &Self) {
         self.sockets = self.sockets.max(other.sockets);
