@@ -7,7 +7,7 @@ use crate::options::ServerKind;
 
 /// A row of the table: one load, made by all clients.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct SpeedRow {
     /// Short name for `--only` and JSON.
     pub(crate) name: &'static str,
     /// What the table prints.
@@ -109,7 +109,7 @@ pub(crate) enum Figure {
 }
 
 /// Keep-alive requests without anything else; rows differ from it.
-const PLAIN: Row = Row {
+const PLAIN: SpeedRow = SpeedRow {
     name: "",
     title: "",
     connections: 64,
@@ -126,21 +126,21 @@ const PLAIN: Row = Row {
 };
 
 /// All rows, in the order of the table.
-pub(crate) const ROWS: [Row; 22] = [
-    Row {
+pub(crate) const ROWS: [SpeedRow; 22] = [
+    SpeedRow {
         name: "keepalive",
         title: "keep-alive GET, 63-byte body, 64 connections",
         figure: Figure::CpuPerRequest(0.65),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "keepalive-1000",
         title: "keep-alive GET, 63-byte body, 1,000 connections",
         connections: 1_000,
         figure: Figure::CpuPerRequest(0.65),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "pipelined",
         title: "64 connections, pipelined 16 deep",
         script: Some(Script::Pipeline),
@@ -151,49 +151,49 @@ pub(crate) const ROWS: [Row; 22] = [
     of_bodies("3k", "3 kB bodies, 64 connections", 3_000),
     of_bodies("12k", "12 kB bodies, 64 connections", 12_000),
     of_bodies("67k", "67 kB bodies, 64 connections", 67_000),
-    Row {
+    SpeedRow {
         name: "large",
         title: "100 kB bodies, 64 connections",
         body_bytes: Some(100_000),
         figure: Figure::CpuPerRequest(0.40),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "huge",
         title: "1 MB bodies, 64 connections",
         body_bytes: Some(1_000_000),
         figure: Figure::CpuPerRequest(0.40),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "lua-request",
         title: "Lua request() with wrk.format, 64 connections",
         script: Some(Script::Request),
         figure: Figure::CpuPerRequest(0.80),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "lua-response",
         title: "Lua response(), 64 connections",
         script: Some(Script::Response),
         figure: Figure::CpuPerRequest(0.80),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "https",
         title: "https keep-alive, 64 connections",
         tls: true,
         figure: Figure::CpuPerRequest(0.85),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "memory",
         title: "resident memory with 10,000 connections",
         connections: 10_000,
         figure: Figure::ResidentMemory(1.0 / 3.0),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "rate",
         title: "constant rate, 20,000/s over 1,000 connections",
         connections: 1_000,
@@ -203,14 +203,14 @@ pub(crate) const ROWS: [Row; 22] = [
         figure: Figure::CpuPerRequest(0.40),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "live",
         title: "cost of watching a run: keep-alive GET, 63-byte body, 64 connections",
         watched: true,
         figure: Figure::RequestsLost(0.01),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "request-file",
         title: "requests of a file, half of them with templates, 64 connections",
         script: Some(Script::Requests),
@@ -218,45 +218,45 @@ pub(crate) const ROWS: [Row; 22] = [
         figure: Figure::CpuPerRequest(1.15),
         ..PLAIN
     },
-    Row {
+    SpeedRow {
         name: "h2",
         title: "HTTP/2, 63-byte body, 10 connections with 32 streams",
         figure: Figure::CpuPerRequest(0.40),
         ..over_http2(ServerKind::Nghttpd, 10, 32)
     },
-    Row {
+    SpeedRow {
         name: "h2-100-streams",
         title: "HTTP/2, 63-byte body, 64 connections with 100 streams",
         figure: Figure::CpuPerRequest(0.40),
         ..over_http2(ServerKind::Nghttpd, 64, 100)
     },
-    Row {
+    SpeedRow {
         name: "h2-one-stream",
         title: "HTTP/2, 63-byte body, 64 connections with one stream",
         figure: Figure::CpuPerRequest(0.80),
         ..over_http2(ServerKind::Nghttpd, 64, 1)
     },
-    Row {
+    SpeedRow {
         name: "h2-nginx",
         title: "HTTP/2, 63-byte body, 10 connections with 32 streams",
         figure: Figure::CpuPerRequest(0.85),
         ..over_http2(ServerKind::Nginx, 10, 32)
     },
-    Row {
+    SpeedRow {
         name: "h2-large",
         title: "HTTP/2, 100 kB bodies, 10 connections with 32 streams",
         body_bytes: Some(100_000),
         figure: Figure::CpuPerRequest(0.60),
         ..over_http2(ServerKind::Nghttpd, 10, 32)
     },
-    Row {
+    SpeedRow {
         name: "h2-tls",
         title: "HTTP/2 over TLS, 63-byte body, 10 connections with 32 streams",
         tls: true,
         figure: Figure::CpuPerRequest(0.85),
         ..over_http2(ServerKind::Nginx, 10, 32)
     },
-    Row {
+    SpeedRow {
         name: "h2-memory",
         title: "HTTP/2, resident memory with 10,000 connections",
         figure: Figure::ResidentMemory(0.5),
@@ -265,8 +265,8 @@ pub(crate) const ROWS: [Row; 22] = [
 ];
 
 /// Bodies like those of pages and interfaces.
-const fn of_bodies(name: &'static str, title: &'static str, bytes: u32) -> Row {
-    Row {
+const fn of_bodies(name: &'static str, title: &'static str, bytes: u32) -> SpeedRow {
+    SpeedRow {
         name,
         title,
         body_bytes: Some(bytes),
@@ -274,8 +274,8 @@ const fn of_bodies(name: &'static str, title: &'static str, bytes: u32) -> Row {
     }
 }
 
-const fn over_http2(server: ServerKind, connections: u32, streams: u32) -> Row {
-    Row {
+const fn over_http2(server: ServerKind, connections: u32, streams: u32) -> SpeedRow {
+    SpeedRow {
         connections,
         http2: Some(Http2 { streams, server }),
         ..PLAIN
@@ -289,7 +289,7 @@ pub(crate) const TIMING: &str = "timing";
 ///
 /// # Errors
 /// When a name is unknown: the message lists the rows.
-pub(crate) fn selected(names: &[String]) -> anyhow::Result<Vec<&'static Row>> {
+pub(crate) fn selected(names: &[String]) -> anyhow::Result<Vec<&'static SpeedRow>> {
     for name in names {
         if name != TIMING && !ROWS.iter().any(|row| row.name == name) {
             let known: Vec<_> = ROWS.iter().map(|row| row.name).chain([TIMING]).collect();
@@ -299,7 +299,7 @@ pub(crate) fn selected(names: &[String]) -> anyhow::Result<Vec<&'static Row>> {
             );
         }
     }
-    let chosen = |row: &&Row| names.is_empty() || names.iter().any(|name| row.name == name);
+    let chosen = |row: &&SpeedRow| names.is_empty() || names.iter().any(|name| row.name == name);
     Ok(ROWS.iter().filter(chosen).collect())
 }
 

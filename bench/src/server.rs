@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::options::ServerKind;
 use crate::process::{Placement, Process};
-use crate::rows::{ROWS, Row};
+use crate::rows::{ROWS, SpeedRow};
 use crate::scratch::Scratch;
 use crate::setup;
 
@@ -42,7 +42,7 @@ impl Server {
     /// When the server does not start.
     pub(crate) fn start(
         kind: ServerKind,
-        row: &Row,
+        row: &SpeedRow,
         wrkbench: &Path,
         scratch: &Scratch,
         placement: Placement,
@@ -127,7 +127,7 @@ pub(crate) fn announced_port(line: &str) -> Option<u16> {
 
 fn start_nginx(
     scratch: &Scratch,
-    row: &Row,
+    row: &SpeedRow,
     placement: Placement,
 ) -> anyhow::Result<(u16, Process)> {
     let nginx = find_nginx().context("nginx is not installed")?;
@@ -207,7 +207,7 @@ fn wait_until_open(port: u16, process: &mut Process) -> anyhow::Result<()> {
 }
 
 /// A single process, which is simple to pin and kill; no log; connections are never closed.
-fn nginx_configuration(folder: &Path, port: u16, row: &Row, is_root: bool) -> String {
+fn nginx_configuration(folder: &Path, port: u16, row: &SpeedRow, is_root: bool) -> String {
     let user = if is_root { "user root;\n" } else { "" };
     let body = small_body().trim_end().to_owned();
     let folder = folder.display();
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    fn row(name: &str) -> &'static Row {
+    fn row(name: &str) -> &'static SpeedRow {
         rows::selected(&[name.to_owned()]).unwrap()[0]
     }
 

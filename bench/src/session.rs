@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::options::{CommonOptions, ServerKind, SpeedOptions};
 use crate::process::{Placement, Process, ProcessOutput};
 use crate::report_text;
-use crate::rows::{Row, Script};
+use crate::rows::{Script, SpeedRow};
 use crate::scratch::Scratch;
 use crate::server::{self, CIPHER, Server};
 use crate::setup::{self, Cores};
@@ -109,7 +109,7 @@ impl Session {
     ///
     /// # Errors
     /// When a server or a client fails, or the user interrupts.
-    pub(crate) fn measure(&self, row: &'static Row) -> anyhow::Result<RowResult> {
+    pub(crate) fn measure(&self, row: &'static SpeedRow) -> anyhow::Result<RowResult> {
         let mut notes = Vec::new();
         let connections = self.possible_connections(row, &mut notes);
         let server = Server::start(
@@ -172,7 +172,7 @@ impl Session {
     }
 
     /// Only nginx can be restricted to one cipher.
-    fn server_kind_for(&self, row: &Row) -> ServerKind {
+    fn server_kind_for(&self, row: &SpeedRow) -> ServerKind {
         if let Some(http2) = row.http2 {
             http2.server
         } else if row.tls && server::find_nginx().is_some() {
@@ -183,7 +183,7 @@ impl Session {
     }
 
     /// The connections of a row, limited by the number of open files.
-    fn possible_connections(&self, row: &Row, notes: &mut Vec<String>) -> u32 {
+    fn possible_connections(&self, row: &SpeedRow, notes: &mut Vec<String>) -> u32 {
         let limit = self.client_place.file_limit.unwrap_or(u64::MAX);
         let most = u32::try_from(limit.saturating_sub(SPARE_FILES))
             .unwrap_or(u32::MAX)

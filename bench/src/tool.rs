@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::rows::Row;
+use crate::rows::SpeedRow;
 
 /// The name of wrk in tables and results.
 pub(crate) const WRK_LABEL: &str = "wrk";
@@ -45,7 +45,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// The client that the others in a row are compared with.
-    pub(crate) fn baseline(row: &Row) -> &'static str {
+    pub(crate) fn baseline(row: &SpeedRow) -> &'static str {
         if row.watched {
             QUIET_LABEL
         } else if row.from_file {
@@ -61,7 +61,7 @@ impl Client {
 
     /// The clients of a row: the baseline, then wrkbench on each backend; with `--pipeline`, also
     /// wrkbench with the row's script.
-    pub(crate) fn all(row: &Row, programs: &Programs) -> Vec<Self> {
+    pub(crate) fn all(row: &SpeedRow, programs: &Programs) -> Vec<Self> {
         if row.watched {
             return Self::watched(programs);
         }
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    fn row(name: &str) -> &'static Row {
+    fn row(name: &str) -> &'static SpeedRow {
         rows::selected(&[name.to_owned()]).unwrap()[0]
     }
 

@@ -141,9 +141,9 @@ const SERVERS: [(&str, Server); 5] = [
     ("bimodal", Server::Bimodal),
 ];
 
-/// A combination.
+/// A combination of what is varied, which is one row of the matrix.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct Combination {
     connections: u32,
     threads: u32,
     protocol: Protocol,
@@ -162,7 +162,7 @@ const ALL: usize = CONNECTIONS.len()
     * SERVERS.len()
     * 2;
 
-impl Row {
+impl Combination {
     /// The combination with this number, below [`ALL`]. Those after each other differ in
     /// connections and cause first, so that [`CONNECTIONS`] x [`CAUSES`] of them have all pairs of
     /// both.
@@ -276,7 +276,7 @@ fn sample(rows: usize, seed: u64) -> Vec<usize> {
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let RowSample { rows, seed, named } = lab.sample();
     let is_named = |number: &usize| {
-        let name = Row::numbered(*number).name();
+        let name = Combination::numbered(*number).name();
         named.iter().any(|part| name.contains(part))
     };
     let numbers = if named.is_empty() {
@@ -289,7 +289,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         numbers.len()
     ));
     for number in numbers {
-        let row = Row::numbered(number);
+        let row = Combination::numbered(number);
         if row.is_possible() {
             compare(lab, case, &row)?;
         }
@@ -337,7 +337,11 @@ impl Observed {
 
 /// The combination without its cause; `None` if each run was disturbed all the same. A verdict that
 /// the kernel's counters do not support is no reason to leave a run out.
-fn undisturbed(lab: &Lab, case: &mut CaseResult, row: &Row) -> anyhow::Result<Option<Observed>> {
+fn undisturbed(
+    lab: &Lab,
+    case: &mut CaseResult,
+    row: &Combination,
+) -> anyhow::Result<Option<Observed>> {
     for _ in 0..QUIET_RUNS_MAX {
         let run = measure(lab, case, row, Cause::Nothing)?;
         let is_truth =
@@ -364,7 +368,7 @@ fn cpu_wait(run: &DisturbedRun) -> f64 {
 }
 
 /// Measures the combination with and without its cause.
-fn compare(lab: &Lab, case: &mut CaseResult, row: &Row) -> anyhow::Result<()> {
+fn compare(lab: &Lab, case: &mut CaseResult, row: &Combination) -> anyhow::Result<()> {
     let Some(quiet) = undisturbed(lab, case, row)? else {
         return Ok(());
     };
@@ -386,7 +390,7 @@ fn compare(lab: &Lab, case: &mut CaseResult, row: &Row) -> anyhow::Result<()> {
 fn measure(
     lab: &Lab,
     case: &mut CaseResult,
-    row: &Row,
+    row: &Combination,
     cause: Cause,
 ) -> anyhow::Result<Option<Observed>> {
     let mut options = row.client_options();
@@ -446,7 +450,7 @@ struct Near {
     quiet_ms: f64,
 }
 
-fn near(row: &Row, quiet: &Observed, disturbed: &Observed, percent: f64) -> Near {
+fn near(row: &Combination, quiet: &Observed, disturbed: &Observed, percent: f64) -> Near {
     let kept =
         |observed: &Observed| row.kept_share(observed.run.report.recording().latency().count());
     let (from, to) = (kept(disturbed), kept(quiet));
@@ -496,7 +500,7 @@ struct Grown {
 fn shares(
     case: &mut CaseResult,
     name: &str,
-    row: &Row,
+    row: &Combination,
     quiet: &Observed,
     disturbed: &Observed,
 ) -> Grown {
@@ -548,7 +552,7 @@ fn shares(
     most
 }
 
-impl Row {
+impl Combination {
     /// Whether the verdict must blame the load generator. `None` at the limit.
     fn is_said(&self, grown: Grown) -> Option<bool> {
         let is_large = grown.share > SAID_SHARE && grown.ms > NEAR_MS;
@@ -562,7 +566,13 @@ impl Row {
 }
 
 /// The verdict, the exit code, and whether a healthy server is blamed.
-fn conclusions(case: &mut CaseResult, name: &str, row: &Row, run: &DisturbedRun, grown: Grown) {
+fn conclusions(
+    case: &mut CaseResult,
+    name: &str,
+    row: &Combination,
+    run: &DisturbedRun,
+    grown: Grown,
+) {
     let result = &run.report.result;
     let verdict = &result.generator.verdict;
     let is_disturbed = run.is_disturbed();
@@ -632,7 +642,9 @@ mod tests {
 
     #[test]
     fn each_combination_has_a_name_of_its_own() {
-        let names: BTreeSet<String> = (0..ALL).map(|it| Row::numbered(it).name()).collect();
+        let names: BTreeSet<String> = (0..ALL)
+            .map(|it| Combination::numbered(it).name())
+            .collect();
         assert_eq!(names.len(), ALL);
     }
 }
