@@ -27,12 +27,12 @@ const COMMON_OF_RUN: [&str; 13] = [
     "script",
     "latency",
     "json",
-    "fail_if",
+    "fail-if",
     "once",
 ];
 
 /// Options of experiments that few people set.
-const SELDOM: [&str; 4] = ["max_failures", "stop_at", "no_try", "journal"];
+const SELDOM: [&str; 4] = ["max-failures", "stop-at", "no-try", "journal"];
 
 /// Options of experiments that are commands.
 const HOOKS: [&str; 5] = ["restart", "setup", "before", "after", "teardown"];
@@ -88,8 +88,10 @@ fn groups(command: &Command) -> String {
 fn line(begin: String, mut args: Vec<&Arg>) -> String {
     const MORE: &str = ", ...";
     let common = |arg: &&Arg| {
-        let mut ids = COMMON_OF_RUN.iter();
-        ids.position(|id| arg.get_id() == *id).unwrap_or(usize::MAX)
+        let mut names = COMMON_OF_RUN.iter();
+        names
+            .position(|name| arg.get_long() == Some(name))
+            .unwrap_or(usize::MAX)
     };
     args.sort_by_key(common);
     let names: Vec<String> = args
@@ -115,19 +117,19 @@ fn line(begin: String, mut args: Vec<&Arg>) -> String {
 
 /// The group in which the summary of a command only names an option; `None` if it lists it.
 fn group<'a>(command: &str, arg: &'a Arg) -> Option<&'a str> {
-    let id = arg.get_id().as_str();
+    let long = arg.get_long().unwrap_or_default();
     if guide::CAMPAIGNS.contains(&command) {
-        if HOOKS.contains(&id) {
+        if HOOKS.contains(&long) {
             return Some("commands around runs");
         }
-        if SELDOM.contains(&id) {
+        if SELDOM.contains(&long) {
             return Some("seldom needed");
         }
     }
     let heading = arg.get_help_heading()?;
     if command == "run" {
         // A run has too many of its own, so most are named by their headings.
-        let is_listed = COMMON_OF_RUN.contains(&id) || id == "help";
+        let is_listed = COMMON_OF_RUN.contains(&long) || long == "help";
         return (!is_listed).then_some(match heading {
             HEADING => "Report",
             heading if heading == Heading::Replay.name() => Heading::Request.name(),
@@ -137,12 +139,12 @@ fn group<'a>(command: &str, arg: &'a Arg) -> Option<&'a str> {
     let is_own = match command {
         "replay" => heading == Heading::Replay.name(),
         // It is required.
-        "check" => id == "rate",
+        "check" => long == "rate",
         _ => false,
     };
     match heading {
         FLEET_HEADING => Some("of fleets"),
-        HEADING => (id == "version_first").then_some("of runs"),
+        HEADING => (arg.get_id() == "version_first").then_some("of runs"),
         _ if !is_own && is_of_run(heading) => Some("of runs"),
         _ => None,
     }
@@ -166,11 +168,37 @@ pub(super) fn of_program(declaration: Command) -> String {
     declaration
         .disable_help_subcommand(true)
         .mut_args(|arg| {
-            let is_shown = arg.is_positional() || COMMON.contains(&arg.get_id().as_str());
+            let is_shown =
+                arg.is_positional() || arg.get_long().is_some_and(|long| COMMON.contains(&long));
             arg.hide(!is_shown)
         })
         .help_template(template)
         .term_width(80)
         .render_help()
         .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_option_that_a_summary_treats_differently_exists() {
+        let declaration = crate::args::declaration();
+        for (command, names) in [
+            ("run", &COMMON[..]),
+            ("run", &COMMON_OF_RUN),
+            ("sweep", &SELDOM),
+            ("sweep", &HOOKS),
+        ] {
+            let declared = declaration.find_subcommand(command).unwrap();
+            let declared: BTreeSet<_> =
+                declared.get_arguments().filter_map(Arg::get_long).collect();
+            for name in names {
+                assert!(declared.contains(name), "{command} has no --{name}");
+            }
+        }
+    }
 }

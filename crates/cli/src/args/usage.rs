@@ -86,6 +86,7 @@ pub(super) fn with_other_options(tool: Style, command: &clap::Command) -> String
     };
     let options: Vec<&clap::Arg> = command
         .get_arguments()
+        .filter(|arg| !arg.is_hide_set())
         .filter(|arg| {
             arg.get_long()
                 .is_some_and(|long| !text.contains(&format!("--{long} ")))

@@ -144,7 +144,7 @@ pub(crate) fn make_load(_: &Path) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Dialect, parse};
+    use crate::args::{Dialect, Request, parse};
 
     fn refusal(line: &str) -> String {
         let words = line.split_whitespace().map(OsString::from);
@@ -164,6 +164,22 @@ mod tests {
         }
         let sweep = refusal("sweep plan.toml --fleet nats://hub:4222");
         assert_eq!(sweep, format!("--fleet: {ABSENT}"));
+    }
+
+    #[test]
+    fn the_usage_of_wrk_has_none_of_the_refused_options() {
+        let words = ["-h"].map(OsString::from).to_vec();
+        let Ok(Request::Help { text, .. }) = parse(Dialect::Wrk, words) else {
+            panic!("no help");
+        };
+        assert!(text.contains("--rate "), "{text}");
+        for option in &*OPTIONS {
+            let listed = format!("        --{option} ");
+            assert!(
+                !text.lines().any(|line| line.starts_with(&listed)),
+                "{text}"
+            );
+        }
     }
 
     #[test]
