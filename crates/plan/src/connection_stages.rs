@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{self, UnitError};
-use crate::{MAX_CONNECTIONS, saved};
+use crate::{InvalidValue, MAX_CONNECTIONS, saved, units};
 
 /// A part of a run in which the number of connections is constant or changes linearly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +26,8 @@ impl ConnectionStage {
     ///
     /// # Errors
     /// If it has another form, or a number is not whole or too large.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
-        let stages = units::parse_stages(text).map_err(|error: UnitError| error.to_string())?;
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, InvalidValue> {
+        let stages = units::parse_stages(text).map_err(InvalidValue::new)?;
         let whole = |number: f64| {
             let is_count = number.fract() == 0.0 && number <= f64::from(MAX_CONNECTIONS);
             is_count.then_some(number as u32).ok_or_else(|| {

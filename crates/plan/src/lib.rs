@@ -15,6 +15,7 @@ mod connection_stages;
 pub mod distribution;
 mod events;
 mod good;
+mod invalid_value;
 mod lanes;
 mod load;
 mod options;
@@ -48,6 +49,7 @@ pub use check::PlanError;
 pub use connection_stages::ConnectionStage;
 pub use events::{Dialect, EventsFormat, EventsSpec};
 pub use good::{GoodError, GoodLimit, GoodSpec, GoodTime};
+pub use invalid_value::InvalidValue;
 pub use lanes::{LANES_UNEVENNESS_MAX, Lanes};
 pub use load::{
     Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
@@ -190,12 +192,12 @@ impl RunPlan {
     }
 
     /// Sets the warm-up: a length, or `auto`.
-    fn set_warmup(&mut self, text: &str) -> Result<(), String> {
+    fn set_warmup(&mut self, text: &str) -> Result<(), InvalidValue> {
         self.warmup_auto = text == "auto";
         self.warmup = if self.warmup_auto {
             WARMUP_LIMIT
         } else {
-            units::parse_time(text).map_err(|error| error.to_string())?
+            units::parse_time(text).map_err(InvalidValue::new)?
         };
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{saved, units};
+use crate::{InvalidValue, saved, units};
 
 /// The lowest rate, about one request in three years: due times then fit into a clock's range.
 pub const MIN_RATE_PER_SEC: f64 = 1e-8;
@@ -105,7 +105,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// What is expected, if it is neither of them or the shape is out of range.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         match text {
             "even" => return Ok(Self::Even),
             "poisson" => return Ok(Self::Poisson),
@@ -122,7 +122,7 @@ impl Arrivals {
         };
         in_range
             .map(|shape| Self::Gamma { shape })
-            .ok_or_else(problem)
+            .ok_or_else(|| problem().into())
     }
 }
 
@@ -262,7 +262,7 @@ mod tests {
             "gamma:1,2",
             " even",
         ] {
-            let error = Arrivals::parse(text).expect_err(text);
+            let error = Arrivals::parse(text).expect_err(text).to_string();
             assert!(error.contains("a shape from 0.01 to 1000"), "{error}");
         }
     }

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::request::check_header;
-use crate::saved;
 use crate::secrets::HIDDEN;
 use crate::target::{host_header, percent_decoded, split_host_and_port};
+use crate::{InvalidValue, saved};
 
 /// curl's default, whatever the kind of proxy, except for https.
 const DEFAULT_PORT: u16 = 1080;
@@ -117,21 +117,21 @@ impl ProxySpec {
     ///
     /// # Errors
     /// In one line, without user and password.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let (scheme, rest) = match text.split_once("://") {
             None => (ProxyScheme::Http, text),
             Some((name, rest)) => (scheme(name)?, rest),
         };
         let authority = match rest.split_once('/') {
             None | Some((_, "")) => rest.trim_end_matches('/'),
-            Some(_) => return Err("a proxy has no path (expected http://host:port)".to_owned()),
+            Some(_) => return Err("a proxy has no path (expected http://host:port)".into()),
         };
         let (user, place) = match authority.rsplit_once('@') {
             None => (None, authority),
             Some((user, place)) => (Some(Self::decoded_user(user)?), place),
         };
         if place.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err("contains a space or a control character".to_owned());
+            return Err("contains a space or a control character".into());
         }
         let (host, port) = split_host_and_port(place)?;
         let default_port = match scheme {
@@ -155,14 +155,14 @@ impl ProxySpec {
     ///
     /// # Errors
     /// In one line, without user and password.
-    pub fn decoded_user(text: &str) -> Result<String, String> {
+    pub fn decoded_user(text: &str) -> Result<String, InvalidValue> {
         let (name, password) = text.split_once(':').unwrap_or((text, ""));
         let name = percent_decoded(name);
         if name.contains(&b':') {
-            return Err("the user has a colon, which cannot be told from the password".to_owned());
+            return Err("the user has a colon, which cannot be told from the password".into());
         }
         let bytes = [name, b":".to_vec(), percent_decoded(password)].concat();
-        String::from_utf8(bytes).map_err(|_| "user or password is not UTF-8".to_owned())
+        String::from_utf8(bytes).map_err(|_| "user or password is not UTF-8".into())
     }
 
     /// `http://host:port`, without the user.
@@ -240,11 +240,13 @@ impl ProxySpec {
     }
 }
 
-fn scheme(name: &str) -> Result<ProxyScheme, String> {
+fn scheme(name: &str) -> Result<ProxyScheme, InvalidValue> {
     let mut all = ProxyScheme::ALL.into_iter();
     all.find(|scheme| scheme.name().eq_ignore_ascii_case(name))
         .ok_or_else(|| {
-            format!("{name:?} is not a kind of proxy (expected http, https, socks5 or socks5h)")
+            InvalidValue::new(format!(
+                "{name:?} is not a kind of proxy (expected http, https, socks5 or socks5h)"
+            ))
         })
 }
 
@@ -305,7 +307,7 @@ mod tests {
             ("u:%ff@h", "not UTF-8"),
             ("h:1 ", "space"),
         ] {
-            let message = ProxySpec::parse(text).expect_err(text);
+            let message = ProxySpec::parse(text).expect_err(text).to_string();
             assert!(message.contains(said), "{text:?} gives {message}");
             assert!(!message.contains("hidden"), "{message}");
             assert_eq!(message.lines().count(), 1, "{message}");

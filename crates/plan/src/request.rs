@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 
-use crate::saved;
+use crate::{InvalidValue, saved};
 
 /// What is sent, as far as the command line determines it; a script may change everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +151,7 @@ impl RequestSpec {
     }
 
     /// Adds the header of Basic authentication. As in curl, an explicit header has precedence.
-    pub(crate) fn authorize(&mut self, user: &str) -> Result<(), String> {
+    pub(crate) fn authorize(&mut self, user: &str) -> Result<(), InvalidValue> {
         const NAME: &str = "Authorization";
         let value = basic_authorization(user).ok_or("has no password (expected USER:PASSWORD)")?;
         let mut names = self.headers.iter().map(|(name, _)| name);
@@ -278,12 +278,12 @@ pub fn is_token(text: &str) -> bool {
 ///
 /// # Errors
 /// If it is no name of a method, in one line that follows the name of the option.
-pub fn path_of_call(name: &str) -> Result<String, String> {
+pub fn path_of_call(name: &str) -> Result<String, InvalidValue> {
     let name = name.trim_start_matches('/');
     let parts = name.rsplit_once('/').or_else(|| name.rsplit_once('.'));
     match parts.filter(|(service, method)| !service.is_empty() && !method.is_empty()) {
         Some((service, method)) => Ok(format!("/{service}/{method}")),
-        None => Err("is not a method (expected package.Service/Method)".to_owned()),
+        None => Err("is not a method (expected package.Service/Method)".into()),
     }
 }
 

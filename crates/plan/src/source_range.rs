@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::InvalidValue;
+
 /// An address or a network in CIDR notation (RFC 4632, RFC 4291 section 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -61,7 +63,7 @@ impl SourceRange {
     ///
     /// # Errors
     /// A phrase that says what is expected.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
@@ -118,9 +120,9 @@ impl From<SourceRange> for String {
 }
 
 impl TryFrom<String> for SourceRange {
-    type Error = String;
+    type Error = InvalidValue;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, InvalidValue> {
         Self::parse(&text)
     }
 }
@@ -259,7 +261,10 @@ mod tests {
             ),
         ] {
             let message = SourceRange::parse(text).expect_err(text);
-            assert!(message.starts_with(said), "{text:?} gives {message}");
+            assert!(
+                message.to_string().starts_with(said),
+                "{text:?} gives {message}"
+            );
             assert_eq!(
                 SourceRange::try_from(text.to_owned()),
                 Err(message),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::saved;
 use crate::secrets::hide_secrets;
+use crate::{InvalidValue, saved};
 
 /// A parsed URL, with the parts that the request and the resolver need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,7 +248,7 @@ fn split_authority<'a>(
 }
 
 /// Splits `host[:port]` outside of a URL; an IPv6 address has brackets.
-pub(crate) fn split_host_and_port(place: &str) -> Result<(&str, Option<u16>), String> {
+pub(crate) fn split_host_and_port(place: &str) -> Result<(&str, Option<u16>), InvalidValue> {
     let (host, port) = split_place(place).map_err(|fault| match fault {
         PlaceFault::NoHost => "there is no host (expected host:port)".to_owned(),
         PlaceFault::Host(host) => format!("{host:?} is not a host"),

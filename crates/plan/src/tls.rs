@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::load::is_off;
-use crate::saved;
+use crate::{InvalidValue, saved};
 
 /// A protocol by its name in TLS handshakes (ALPN, RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Alpn {
     ///
     /// # Errors
     /// In one line, if a name is unknown or repeated.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, InvalidValue> {
         let mut list = Vec::new();
         for name in text.split(',').map(str::trim) {
             let known = Self::chosen(Some(name.as_bytes()));
@@ -55,7 +55,7 @@ impl Alpn {
                 format!("{name:?} is not a protocol (expected h2, http/1.1 or both with a comma)")
             })?;
             if list.contains(&alpn) {
-                return Err(format!("{name} is given twice"));
+                return Err(format!("{name} is given twice").into());
             }
             list.push(alpn);
         }
@@ -128,7 +128,7 @@ mod tests {
             ("h3", "\"h3\" is not a protocol (expected h2, http/1.1"),
             ("h2,h2", "h2 is given twice"),
         ] {
-            let message = Alpn::parse_list(text).unwrap_err();
+            let message = Alpn::parse_list(text).unwrap_err().to_string();
             assert!(message.contains(said), "{text:?} gives {message}");
         }
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::InvalidValue;
+
 /// What stands for the number of a trace in [`TracingSpec::url`].
 pub const TRACE_ID: &str = "{id}";
 
@@ -39,14 +41,14 @@ impl TracingSpec {
     ///
     /// # Errors
     /// What is wrong, in one line.
-    pub(crate) fn parse_one_in(text: &str) -> Result<u32, String> {
+    pub(crate) fn parse_one_in(text: &str) -> Result<u32, InvalidValue> {
         let one_in = match text.split_once('/') {
             None if text == "1" => Ok(1),
             Some(("1", all)) => all.parse(),
             _ => "".parse(),
         };
         let known = one_in.ok().filter(|one_in| *one_in >= 1);
-        known.ok_or_else(|| "must be 1/N, such as 1/100 for one request in a hundred".to_owned())
+        known.ok_or_else(|| "must be 1/N, such as 1/100 for one request in a hundred".into())
     }
 
     /// The link to a trace. `None` without a URL, or if that of a saved plan is none of HTTP.

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use plan::{BackendChoice, GivenOptions, OptionSpec, Settable, Setter};
+use plan::{BackendChoice, GivenOptions, InvalidValue, OptionSpec, Settable, Setter};
 use telemetry::sockets::Filter;
 
 use super::Refusal;
@@ -126,11 +126,14 @@ fn value_parser<T: Settable>(spec: &'static OptionSpec<T>, setter: Setter<T>) ->
 }
 
 /// Whether the value of an option has the right form.
-pub(super) fn check_value<T: Settable>(spec: &OptionSpec<T>, value: &OsStr) -> Result<(), String> {
+pub(super) fn check_value<T: Settable>(
+    spec: &OptionSpec<T>,
+    value: &OsStr,
+) -> Result<(), InvalidValue> {
     spec.check(value)?;
     // The plan keeps the filter as text.
     if let ("sockets", Some(text)) = (spec.long, value.to_str()) {
-        Filter::parse(text).map_err(|error| error.to_string())?;
+        Filter::parse(text).map_err(InvalidValue::new)?;
     }
     Ok(())
 }

@@ -121,7 +121,7 @@ fn add<T: Settable>(
         if let Err(problem) = check_value(spec, text.as_ref()) {
             return match foreign::advice_on_value(&format!("--{name}"), text) {
                 Some(advice) => refuse(format!("{problem} ({advice})")),
-                None => refuse(problem),
+                None => refuse(problem.to_string()),
             };
         }
     }

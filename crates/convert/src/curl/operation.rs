@@ -424,7 +424,7 @@ fn user(word: &Word) -> Result<String, CurlError> {
 fn proxy_user(word: &Word) -> Result<String, CurlError> {
     let error = |why: &str| CurlError::new(word.position, format!("--proxy-user: {why}"));
     if word.text.contains(':') {
-        ProxySpec::decoded_user(&word.text).map_err(|why| error(&why))
+        ProxySpec::decoded_user(&word.text).map_err(|why| error(&why.to_string()))
     } else {
         Err(error("has no password (expected user:password)"))
     }

@@ -231,7 +231,7 @@ key_types! {
     };
     /// How the requests of a rate are distributed over time.
     ArrivalsName(Arrivals) = |value| match value {
-        Value::Text(text) => Arrivals::parse(text),
+        Value::Text(text) => Arrivals::parse(text).map_err(|error| error.to_string()),
         _ => value.refuse("\"poisson\", \"even\" or \"gamma:0.5\""),
     };
     /// Metrics by their names, at least one.

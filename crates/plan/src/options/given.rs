@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{OPTIONS, OptionSpec, Settable};
-use crate::{ConnectionStage, Pacing, RunPlan, Target, units};
+use crate::{ConnectionStage, InvalidValue, Pacing, RunPlan, Target, units};
 
 /// The options that a command line or a file gives, with their values as typed.
 ///
@@ -25,11 +25,11 @@ impl<T> Default for GivenOptions<T> {
 #[error("--{option}: {problem}")]
 pub struct OptionError {
     option: String,
-    problem: String,
+    problem: InvalidValue,
 }
 
 impl OptionError {
-    fn new(option: impl Into<String>, problem: impl Into<String>) -> Self {
+    fn new(option: impl Into<String>, problem: impl Into<InvalidValue>) -> Self {
         Self {
             option: option.into(),
             problem: problem.into(),
@@ -86,7 +86,7 @@ impl<T: Settable> GivenOptions<T> {
         let (Some((_, values)), Some(setter)) = (given, spec.setter) else {
             return Ok(());
         };
-        let refuse = |problem| OptionError::new(spec.long, problem);
+        let refuse = |problem: InvalidValue| OptionError::new(spec.long, problem);
         if !setter.takes_value() {
             return setter.set(to, "".as_ref()).map_err(refuse);
         }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{RunPlan, Stage, Stop, Target, readable, shell, units};
+use crate::{InvalidValue, RunPlan, Stage, Stop, Target, readable, shell, units};
 pub use given::{GivenOptions, OptionError};
 pub use table::OPTIONS;
 
@@ -114,7 +114,7 @@ pub enum Setter<T = RunPlan> {
     /// A text of any form, which may be empty.
     Text(fn(&mut T, String)),
     /// A text of a certain form. The error says what is wrong with it, without the option.
-    Parsed(fn(&mut T, &str) -> Result<(), String>),
+    Parsed(fn(&mut T, &str) -> Result<(), InvalidValue>),
 }
 
 // Only functions are in it.
@@ -213,14 +213,19 @@ impl<T> Setter<T> {
     ///
     /// # Errors
     /// In one line, without the option, if the value has another form.
-    pub fn set(self, plan: &mut T, value: &OsStr) -> Result<(), String> {
+    pub fn set(self, plan: &mut T, value: &OsStr) -> Result<(), InvalidValue> {
         let text = || value.to_str().ok_or("is not UTF-8 (expected text)");
-        let message = |error: units::UnitError| error.to_string();
         match self {
             Self::Switch(set) => set(plan),
-            Self::Count(set) => set(plan, units::parse_count(text()?).map_err(message)?),
-            Self::CountU32(set) => set(plan, units::parse_count_u32(text()?).map_err(message)?),
-            Self::Time(set) => set(plan, units::parse_time(text()?).map_err(message)?),
+            Self::Count(set) => set(
+                plan,
+                units::parse_count(text()?).map_err(InvalidValue::new)?,
+            ),
+            Self::CountU32(set) => set(
+                plan,
+                units::parse_count_u32(text()?).map_err(InvalidValue::new)?,
+            ),
+            Self::Time(set) => set(plan, units::parse_time(text()?).map_err(InvalidValue::new)?),
             Self::Path(set) => set(plan, value.into()),
             Self::Text(set) => set(plan, text()?.to_owned()),
             Self::Parsed(set) => set(plan, text()?)?,
@@ -300,16 +305,16 @@ impl<T: Settable> OptionSpec<T> {
     ///
     /// # Errors
     /// In one line, without the option, if it has another one.
-    pub fn check(&self, value: &OsStr) -> Result<(), String> {
+    pub fn check(&self, value: &OsStr) -> Result<(), InvalidValue> {
         let choices = self.choices.join(", ");
         match value.to_str() {
             Some("") if !choices.is_empty() => {
-                return Err(format!("needs a value (expected one of {choices})"));
+                return Err(format!("needs a value (expected one of {choices})").into());
             }
             Some(text) if !choices.is_empty() && !self.choices.contains(&text) => {
-                return Err(format!(
-                    "{text:?} is not a valid value (expected one of {choices})"
-                ));
+                return Err(
+                    format!("{text:?} is not a valid value (expected one of {choices})").into(),
+                );
             }
             _ => {}
         }

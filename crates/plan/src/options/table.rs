@@ -4,8 +4,8 @@ use super::{Form, Heading, OptionName, OptionSpec, OptionValue, PlanOption, Role
 use crate::units::{parse_rate, parse_stages, parse_time};
 use crate::{
     AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
-    EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, MessageSchema, Pacing, Protocol, ProxySpec,
-    RequestFile, RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, TracingSpec,
+    EventsSpec, GoodSpec, InvalidValue, MAX_SPEED, MIN_SPEED, MessageSchema, Pacing, Protocol,
+    ProxySpec, RequestFile, RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, TracingSpec,
     WARMUP_LIMIT, parse_headers, path_of_call, readable,
 };
 use OptionValue::{Count, Default, Switch, Text, Unset};
@@ -31,7 +31,7 @@ const fn option(
 
 /// The value of `grpc-timeout`, whose number has at most eight digits ("gRPC over HTTP2", Timeout):
 /// in the largest unit that is exact.
-fn grpc_timeout(time: Duration) -> Result<String, String> {
+fn grpc_timeout(time: Duration) -> Result<String, InvalidValue> {
     const MOST: u128 = 99_999_999;
     const UNITS_NS: [(u128, char); 6] = [
         (3_600_000_000_000, 'H'),
@@ -49,7 +49,7 @@ fn grpc_timeout(time: Duration) -> Result<String, String> {
         Some((unit_ns, unit)) if (1..=MOST).contains(&(all_ns / unit_ns)) => {
             Ok(format!("{}{unit}", all_ns / unit_ns))
         }
-        _ => Err("must be above 0 and have at most eight digits in its unit".to_owned()),
+        _ => Err("must be above 0 and have at most eight digits in its unit".into()),
     }
 }
 
@@ -326,7 +326,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "rate",
         Heading::Rate,
         Setter::Parsed(|plan, text| {
-            let rate_per_sec = parse_rate(text).map_err(|error| error.to_string())?;
+            let rate_per_sec = parse_rate(text).map_err(InvalidValue::new)?;
             plan.pacing = Pacing::Constant {
                 rate_per_sec,
                 arrivals: Arrivals::Even,
@@ -364,7 +364,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         Heading::Rate,
         Setter::Parsed(|plan, text| {
             plan.pacing = Pacing::Stages {
-                stages: parse_stages(text).map_err(|error| error.to_string())?,
+                stages: parse_stages(text).map_err(InvalidValue::new)?,
                 arrivals: Arrivals::Even,
                 seed: 0,
             };
@@ -513,7 +513,7 @@ pub static OPTIONS: &[OptionSpec] = &[
                 "h1" => Protocol::Http1,
                 "h2" => Protocol::Http2,
                 "h3" => Protocol::Http3,
-                _ => return Err("must be h1, h2 or h3".to_owned()),
+                _ => return Err("must be h1, h2 or h3".into()),
             };
             Ok(())
         }),
@@ -541,7 +541,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         Setter::Parsed(|plan, text| {
             let path = path_of_call(text)?;
             if !matches!(plan.target.path.as_str(), "" | "/") {
-                return Err(format!("the URL has the path {} already", plan.target.path));
+                return Err(format!("the URL has the path {} already", plan.target.path).into());
             }
             plan.target.path = path;
             Ok(())
@@ -612,7 +612,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "grpc-timeout",
         Heading::Load,
         Setter::Parsed(|plan, text| {
-            let time = parse_time(text).map_err(|error| error.to_string())?;
+            let time = parse_time(text).map_err(InvalidValue::new)?;
             let deadline = grpc_timeout(time)?;
             plan.request.headers.push(("grpc-timeout".to_owned(), deadline));
             Ok(())
@@ -728,7 +728,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "bind-ip",
         Heading::Connection,
         Setter::Parsed(|plan, text| {
-            let source = SourceRange::parse(text).map_err(|error| error.to_string())?;
+            let source = SourceRange::parse(text).map_err(InvalidValue::new)?;
             plan.load.source = Some(source);
             Ok(())
         }),
@@ -761,7 +761,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "header",
         Heading::Request,
         Setter::Parsed(|plan, text| {
-            let headers = parse_headers(text).map_err(|error| error.to_string())?;
+            let headers = parse_headers(text).map_err(InvalidValue::new)?;
             plan.request.headers.extend(headers);
             Ok(())
         }),
@@ -1054,7 +1054,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         Setter::Parsed(|plan, text| {
             let limits = text
                 .parse::<GoodSpec>()
-                .map_err(|error| error.to_string())?;
+                .map_err(InvalidValue::new)?;
             plan.good = Some(limits);
             Ok(())
         }),
@@ -1146,7 +1146,7 @@ pub static OPTIONS: &[OptionSpec] = &[
             plan.tls.full_handshakes = match text {
                 "on" => false,
                 "off" => true,
-                _ => return Err("expected on or off".to_owned()),
+                _ => return Err("expected on or off".into()),
             };
             Ok(())
         }),
@@ -1282,7 +1282,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "proxy-header",
         Heading::Proxy,
         Setter::Parsed(|plan, text| {
-            let headers = parse_headers(text).map_err(|error| error.to_string())?;
+            let headers = parse_headers(text).map_err(InvalidValue::new)?;
             plan.change_proxy(|proxy| proxy.headers.extend(headers));
             Ok(())
         }),
@@ -1469,11 +1469,11 @@ impl OptionValue {
     }
 
     /// The value with a name of an enum, as serde reads it.
-    fn named<T: for<'de> serde::Deserialize<'de>>(name: &str) -> Result<T, String> {
+    fn named<T: for<'de> serde::Deserialize<'de>>(name: &str) -> Result<T, InvalidValue> {
         use serde::de::IntoDeserializer as _;
         let deserializer: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
             name.into_deserializer();
-        T::deserialize(deserializer).map_err(|error| error.to_string())
+        T::deserialize(deserializer).map_err(InvalidValue::new)
     }
 }
 
