@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use experiment::{Draft, Keys};
+use plan::InvalidValue;
 use plan::units::parse_time;
 use results::Metric;
 
@@ -81,9 +82,9 @@ impl CampaignRequest {
 }
 
 /// A time of day, like `06:00`.
-fn parse_time_of_day(text: &str) -> Result<jiff::civil::Time, String> {
+fn parse_time_of_day(text: &str) -> Result<jiff::civil::Time, InvalidValue> {
     jiff::civil::Time::strptime("%H:%M", text)
-        .map_err(|_| format!("{text:?} is not a time of day (expected like 06:00)"))
+        .map_err(|_| format!("{text:?} is not a time of day (expected like 06:00)").into())
 }
 
 /// How long a server may take to respond after a command that starts it.
@@ -98,11 +99,11 @@ pub(super) fn judge(metrics: &[Metric]) -> Option<Vec<String>> {
 }
 
 /// A time above zero, like `10m`.
-pub(super) fn parse_budget(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_budget(text: &str) -> Result<Duration, InvalidValue> {
     match parse_time(text) {
         Ok(time) if !time.is_zero() => Ok(time),
-        Ok(_) => Err("must be more than 0".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Ok(_) => Err("must be more than 0".into()),
+        Err(error) => Err(InvalidValue::new(error)),
     }
 }
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use analysis::Baseline;
-use analysis::compare::{ChangeLimit, Metric};
+use analysis::compare::{ChangeLimit, ChangeLimitError, Metric};
 use clap::{Args, ValueEnum};
+use plan::InvalidValue;
 use plan::units::parse_percent;
 
 /// Compare new runs with old ones, or the levels of a sweep
@@ -124,20 +125,19 @@ fn metric_named(name: &str) -> Metric {
 #[derive(Debug, Clone, PartialEq)]
 struct Limits(Vec<ChangeLimit>);
 
-fn parse_limits(text: &str) -> Result<Limits, String> {
-    let limits = ChangeLimit::parse_list(text).map(Limits);
-    limits.map_err(|error| error.to_string())
+fn parse_limits(text: &str) -> Result<Limits, ChangeLimitError> {
+    ChangeLimit::parse_list(text).map(Limits)
 }
 
 /// Parses a percentage above 0, with or without `%`, into a share.
-pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+pub(super) fn parse_share(text: &str) -> Result<f64, InvalidValue> {
     let number = text.trim();
     let number = number.strip_suffix('%').unwrap_or(number).trim_end();
     match parse_percent(number) {
         Some(percent) if percent > 0.0 => Ok(percent / 100.0),
-        _ => Err(format!(
-            "{text:?} is not a percentage above 0, at most 100 (expected like 2%)"
-        )),
+        _ => Err(
+            format!("{text:?} is not a percentage above 0, at most 100 (expected like 2%)").into(),
+        ),
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
             assert_eq!(parse_share(text), Ok(share), "{text:?}");
         }
         for text in ["", "%", "0", "-1", "nan", "101%", "2%%", "two"] {
-            let error = parse_share(text).unwrap_err();
+            let error = parse_share(text).unwrap_err().to_string();
             assert!(error.contains("expected like 2%"), "{error}");
         }
     }

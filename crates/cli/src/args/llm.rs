@@ -7,7 +7,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, FromArgMatches};
 use convert::llm::{Bodies, Endpoint, MAX_PROMPTS, MAX_TOKENS, MAX_WORDS, Synthetic};
 use plan::distribution::Count;
-use plan::{AskedTokens, Dialect, EventsFormat, GivenOptions, Heading, find_option, units};
+use plan::{
+    AskedTokens, Dialect, EventsFormat, GivenOptions, Heading, InvalidValue, find_option, units,
+};
 use serde_json::{Map, Value};
 
 use super::run::VersionMode;
@@ -125,14 +127,14 @@ impl Distribution {
 }
 
 /// Parses a number within a range.
-fn parse_number(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+fn parse_number(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, InvalidValue> + Clone {
     move |text| {
-        let number = units::parse_count(text).map_err(|error| error.to_string())?;
+        let number = units::parse_count(text).map_err(InvalidValue::new)?;
         let (least, most) = (range.start(), range.end());
         if range.contains(&number) {
             Ok(number)
         } else {
-            Err(format!("{text:?} is not a number from {least} to {most}"))
+            Err(format!("{text:?} is not a number from {least} to {most}").into())
         }
     }
 }

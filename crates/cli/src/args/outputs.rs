@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use plan::InvalidValue;
 
 /// Outputs of a run or an experiment in progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -58,8 +59,12 @@ impl StreamTarget {
 }
 
 /// An address to listen at, with a host.
-pub(crate) fn parse_address(text: &str) -> Result<String, String> {
-    let unusable = || format!("{text:?} is not an address (expected like localhost:9464 or :9464)");
+pub(crate) fn parse_address(text: &str) -> Result<String, InvalidValue> {
+    let unusable = || {
+        InvalidValue::new(format!(
+            "{text:?} is not an address (expected like localhost:9464 or :9464)"
+        ))
+    };
     let (host, port) = text.rsplit_once(':').ok_or_else(unusable)?;
     let is_bare = host.contains(':') && !host.starts_with('[');
     if is_bare || port.parse::<u16>().is_err() {
@@ -71,13 +76,13 @@ pub(crate) fn parse_address(text: &str) -> Result<String, String> {
     })
 }
 
-fn parse_stream(text: &str) -> Result<StreamTarget, String> {
+fn parse_stream(text: &str) -> Result<StreamTarget, InvalidValue> {
     match (text, text.strip_prefix("fd:")) {
-        ("", _) => Err("expected a file, - or fd:N".to_owned()),
+        ("", _) => Err("expected a file, - or fd:N".into()),
         ("-", _) | (_, Some("1")) => Ok(StreamTarget::Stdout),
         (_, Some(number)) => match number.parse() {
             Ok(number) if number >= 0 => Ok(StreamTarget::Descriptor(number)),
-            _ => Err(format!("{text:?} is not a descriptor (expected like fd:3)")),
+            _ => Err(format!("{text:?} is not a descriptor (expected like fd:3)").into()),
         },
         (path, None) => Ok(StreamTarget::File(path.into())),
     }

@@ -56,7 +56,7 @@ pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest
         }
     }
     let described = DescribedRun {
-        url: Some(url::parse(url).map_err(Refusal)?),
+        url: Some(url::parse(url)?),
         script_arguments: options.script_arguments().to_vec(),
         options: of_file.plan,
         report: ReportArgs {

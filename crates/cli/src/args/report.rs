@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use judging::{Criterion, CriterionError};
 use plan::units::parse_percent;
-use plan::{GivenOptions, Heading, OptionSpec, Settable, Setter};
+use plan::{GivenOptions, Heading, InvalidValue, OptionSpec, Settable, Setter};
 use report::{Format, TextOptions};
 
 use super::outputs::{OutputsArgs, StreamTarget};
@@ -162,7 +162,7 @@ static OPTIONS: &[OptionSpec<ReportValues>] = &[
     option(
         "fail-if",
         Setter::Parsed(|it, text| {
-            let Criteria(list) = parse_criteria(text).map_err(|error| error.to_string())?;
+            let Criteria(list) = parse_criteria(text).map_err(InvalidValue::new)?;
             it.fail_if.extend(list);
             Ok(())
         }),
@@ -463,7 +463,7 @@ impl ReportArgs {
 }
 
 /// Reads a label: a name and a value.
-fn parse_label(text: &str) -> Result<(String, String), String> {
+fn parse_label(text: &str) -> Result<(String, String), InvalidValue> {
     const VALUE_BYTES_MAX: usize = 200;
     let is_name = |name: &str| {
         let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -479,7 +479,8 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
         _ => Err(format!(
             "{text:?} is not a label (expected like branch=main: a name of letters, digits, _, - \
              and ., and a value of up to {VALUE_BYTES_MAX} bytes)"
-        )),
+        )
+        .into()),
     }
 }
 
@@ -497,7 +498,7 @@ pub(super) struct Percentiles(pub(super) Vec<f64>);
 /// More would not fit on a screen, and each one walks the histogram.
 const MAX_PERCENTILES: usize = 100;
 
-pub(super) fn parse_percentiles(text: &str) -> Result<Percentiles, String> {
+pub(super) fn parse_percentiles(text: &str) -> Result<Percentiles, InvalidValue> {
     let mut list = Vec::new();
     for part in text.split(',') {
         let part = part.trim();
@@ -507,7 +508,7 @@ pub(super) fn parse_percentiles(text: &str) -> Result<Percentiles, String> {
         })?);
     }
     if list.len() > MAX_PERCENTILES {
-        return Err(format!("more than {MAX_PERCENTILES} percentiles"));
+        return Err(format!("more than {MAX_PERCENTILES} percentiles").into());
     }
     list.sort_by(f64::total_cmp);
     list.dedup();

@@ -143,7 +143,7 @@ impl SloArgs {
         keys: Keys,
         typed: Vec<String>,
     ) -> Result<CampaignRequest, Refusal> {
-        let GivenUrl { target, note, .. } = url::parse(&self.url).map_err(Refusal)?;
+        let GivenUrl { target, note, .. } = url::parse(&self.url)?;
         // They are said of the search, not of each run.
         let is_own = |option: &str| ["duration", "rate", "arrivals"].contains(&option);
         let options = self.load.iter().filter(|(option, _)| !is_own(option));

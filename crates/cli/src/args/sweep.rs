@@ -170,8 +170,7 @@ impl SweepArgs {
         let is_meant = |text: &&str| {
             is_url(text) || (url::completed(text).is_some() && !Path::new(text).exists())
         };
-        let parsed = text.filter(is_meant).map(url::parse);
-        parsed.transpose().map_err(Refusal)
+        text.filter(is_meant).map(url::parse).transpose()
     }
 
     fn source(&self) -> Result<ExperimentSource, Refusal> {

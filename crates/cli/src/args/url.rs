@@ -5,6 +5,8 @@ use std::net::Ipv4Addr;
 use plan::secrets::hide_secrets;
 use plan::{Target, UrlError};
 
+use super::Refusal;
+
 /// Ends of names that are files, not hosts.
 const FILES: [&str; 12] = [
     ".csv", ".curl", ".gz", ".har", ".html", ".http", ".json", ".jsonl", ".log", ".lua", ".toml",
@@ -35,16 +37,16 @@ impl From<Target> for GivenUrl {
 ///
 /// # Errors
 /// As [`Target::parse`], or that it is a file of options in the wrong place.
-pub(super) fn parse(text: &str) -> Result<GivenUrl, String> {
+pub(super) fn parse(text: &str) -> Result<GivenUrl, Refusal> {
     let error = match Target::parse(text) {
         Ok(target) => return Ok(target.into()),
         Err(error) => error,
     };
     if matches!(error, UrlError::NoScheme(_)) {
         if text.ends_with(".toml") {
-            return Err(format!(
+            return Err(Refusal(format!(
                 "{text:?} is not a URL (a file of options comes first: wrkbench {text} -t4)"
-            ));
+            )));
         }
         if let Some(target) = completed(text) {
             let meant = hide_secrets(&target.url);
@@ -57,7 +59,7 @@ pub(super) fn parse(text: &str) -> Result<GivenUrl, String> {
             });
         }
     }
-    Err(error.to_string())
+    Err(Refusal(error.to_string()))
 }
 
 /// The URL that a text means which begins with a host: with a port, a dot or brackets in it, or
@@ -146,7 +148,7 @@ mod tests {
             parse(text).expect_err(text);
         }
         assert_eq!(
-            parse("load.toml").expect_err("it is a file"),
+            parse("load.toml").expect_err("it is a file").to_string(),
             "\"load.toml\" is not a URL (a file of options comes first: wrkbench load.toml -t4)"
         );
     }

@@ -188,7 +188,7 @@ impl VersusArgs {
             };
             match url::parse(url) {
                 Ok(given) => Ok((name, given)),
-                Err(error) if is_url(url) => Err(Refusal(error)),
+                Err(error) if is_url(url) => Err(error),
                 Err(_) => Err(Refusal(format!(
                     "{text:?} is not a URL (expected like http://127.0.0.1:8080/ or \
                      new=http://127.0.0.1:8081/)"

@@ -11,7 +11,7 @@ use fleet::{
 };
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count_u32, parse_rate, parse_time};
-use plan::{Target, Weight};
+use plan::{InvalidValue, Target, Weight};
 
 use super::options::{DEFAULT_FLEET, FleetArgs, LinkArgs, LoginArgs, OnLostArg};
 use crate::args::outputs::parse_address;
@@ -34,12 +34,12 @@ pub(crate) enum AgentsArg {
 }
 
 /// A number, or names with commas. A number alone is a number, even if an agent has this name.
-pub(super) fn parse_agents(text: &str) -> Result<AgentsArg, String> {
+pub(super) fn parse_agents(text: &str) -> Result<AgentsArg, InvalidValue> {
     if let Ok(number) = parse_count_u32(text) {
         return Ok(AgentsArg::Number(number));
     }
     if text.starts_with('-') {
-        return Err("expected a number of agents, or their names".to_owned());
+        return Err("expected a number of agents, or their names".into());
     }
     let names = text.split(',').map(|name| name.trim().parse());
     let names: Result<Vec<AgentId>, fleet::NameError> = names.collect();
@@ -66,14 +66,14 @@ pub(crate) struct PlaceTarget {
     target: Target,
 }
 
-pub(super) fn parse_at(text: &str) -> Result<PlaceTarget, String> {
+pub(super) fn parse_at(text: &str) -> Result<PlaceTarget, InvalidValue> {
     let (place, url) = text
         .split_once('=')
         .filter(|(place, _)| !place.is_empty())
         .ok_or("expected PLACE=URL, like eu-vm/internal=http://10.0.0.5/")?;
     Ok(PlaceTarget {
         place: Label::new(place),
-        target: Target::parse(url).map_err(|error| error.to_string())?,
+        target: Target::parse(url).map_err(InvalidValue::new)?,
     })
 }
 
