@@ -24,8 +24,9 @@ const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 /// The longest wait for the queue of an earlier run.
 const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why a command or a run failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a command or a run failed, or why there is no run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
 pub struct Failure {
     /// The reason, in one line.
     pub reason: String,

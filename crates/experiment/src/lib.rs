@@ -53,17 +53,17 @@ pub use preflight::{Preflight, nominal_time, preflight};
 pub use prepared::PreparedExperiment;
 pub use progress::ExperimentProgress;
 pub use remote::{
-    HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession, Link, RemoteHost,
-    RemoteHosts, begin_on_all,
+    CallError, HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession, Link,
+    LinkLost, RemoteHost, RemoteHosts, begin_on_all,
 };
 pub use restore::{Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore};
 pub use resume::{Remaining, ResumeError, ResumeOptions};
 pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, run};
 pub use safety::{SafetyError, restore_command};
 pub use spec::{
-    Baseline, Draft, Hook, Hooks, Keys, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue,
-    PlaceMode, PlaceSpec, Profile, Ready, RunFile, SearchSpec, Selection, Spec, SpecError,
-    TargetSpec, comma_separated,
+    Baseline, Draft, Hook, Hooks, InvalidRounds, Keys, LoadOption, LoadOptions, MAX_ROUNDS,
+    OptionValue, PlaceMode, PlaceSpec, Profile, Ready, RunFile, SearchSpec, Selection,
+    SelectionError, Spec, SpecError, TargetSpec, comma_separated,
 };
 pub use starter::Starter;
 pub use store::{Store, StoreError, default_folder, samples_name, trial_name};

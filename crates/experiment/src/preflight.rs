@@ -17,6 +17,7 @@ use results::Cell;
 
 use crate::agents::Agent;
 use crate::design::Schedule;
+use crate::hooks::Failure;
 use crate::host::Host;
 use crate::remote::{Machines, RemoteHosts};
 use crate::spec::Spec;
@@ -39,11 +40,11 @@ struct PlannedLoad {
     /// Numbers of the cells.
     cells: Vec<u32>,
     /// What the caller made of it.
-    plan: Result<RunPlan, String>,
+    plan: Result<RunPlan, Failure>,
 }
 
 /// Checks an experiment and the machines that it changes. `agents` are those of the fleet, if one
-/// makes the runs. `make_plan` makes the plan of a cell's run, or says in one line why it cannot:
+/// makes the runs. `make_plan` makes the plan of a cell's run, or says why it cannot:
 /// an invalid option, or a script that does not load.
 pub fn preflight(
     spec: &Spec,
@@ -51,7 +52,7 @@ pub fn preflight(
     host: &mut dyn Host,
     others: &mut RemoteHosts,
     agents: Option<&[Agent]>,
-    make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, String>,
+    make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, Failure>,
 ) -> Preflight {
     let loads = loads(spec, schedule, make_plan);
     let mut findings = checks::Findings::default();
@@ -80,7 +81,7 @@ pub fn nominal_time(plan: &RunPlan) -> Option<Duration> {
 fn loads(
     spec: &Spec,
     schedule: &Schedule,
-    make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, String>,
+    make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, Failure>,
 ) -> Vec<PlannedLoad> {
     let mut known: BTreeMap<Vec<String>, usize> = BTreeMap::new();
     let mut loads: Vec<PlannedLoad> = Vec::new();

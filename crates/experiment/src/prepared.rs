@@ -6,6 +6,7 @@ use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, SearchStep, Trial, Tr
 
 use crate::agents::Agent;
 use crate::design::{Planned, Schedule, covering};
+use crate::hooks::Failure;
 use crate::host::Host;
 use crate::judgement::Judgement;
 use crate::policy::{Policy as _, Searches};
@@ -153,7 +154,7 @@ impl PreparedExperiment {
         host: &mut dyn Host,
         others: &mut RemoteHosts,
         agents: Option<&[Agent]>,
-        make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, String>,
+        make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, Failure>,
     ) -> Preflight {
         let mut preflight = preflight(&self.spec, &self.schedule, host, others, agents, make_plan);
         preflight.text = hide_secrets(&preflight.text);

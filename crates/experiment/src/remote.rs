@@ -12,11 +12,11 @@ pub use session::HostSession;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use std::{fmt, io};
 
 use crate::change::Change;
 use crate::host::{CommandOutput, Host, HostAccess};
@@ -25,17 +25,43 @@ use crate::restore::{RestoreOutcome, RestoreReport, RestoreStep};
 use crate::safety::{SafetyError, restore_command};
 use crate::transaction::Effective;
 
+/// Why a machine elsewhere cannot be used any more; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LinkLost(String);
+
+impl LinkLost {
+    /// A link that is lost for this reason.
+    pub fn new(reason: impl ToString) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+/// Why a call has returned nothing that can be used; one line.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The machine cannot be used any more.
+    #[error(transparent)]
+    Lost(#[from] LinkLost),
+    /// The machine could not do it, or refused to.
+    #[error("{0}")]
+    Failed(HostFailure),
+    /// What it has returned belongs to another call.
+    #[error("the agent said something unexpected")]
+    Unexpected,
+}
+
 /// Carries calls to a machine elsewhere.
 pub trait Link {
     /// Makes a call and waits for what it returns. `on_wait` is called a few times per second
     /// meanwhile.
     ///
     /// # Errors
-    /// Why there is none, in a line. The machine cannot be used any more then.
-    fn call(&mut self, call: &HostCall, on_wait: &mut dyn FnMut()) -> Result<HostResult, String>;
+    /// Why there is none. The machine cannot be used any more then.
+    fn call(&mut self, call: &HostCall, on_wait: &mut dyn FnMut()) -> Result<HostResult, LinkLost>;
 
-    /// Why the machine cannot be used any more, in a line.
-    fn lost(&self) -> Option<String>;
+    /// Why the machine cannot be used any more.
+    fn lost(&self) -> Option<LinkLost>;
 
     /// Sets this flag as soon as the machine cannot be used any more.
     fn when_lost(&mut self, _flag: Arc<AtomicBool>) {}
@@ -57,7 +83,7 @@ impl RemoteHost {
     ///
     /// # Errors
     /// When it does not say what it is.
-    pub fn new(name: &str, mut link: Box<dyn Link>) -> Result<Self, String> {
+    pub fn new(name: &str, mut link: Box<dyn Link>) -> Result<Self, CallError> {
         match link.call(&HostCall::Facts, &mut || {})? {
             Ok(HostReturn::Facts(facts)) => Ok(Self {
                 name: name.to_owned(),
@@ -68,8 +94,8 @@ impl RemoteHost {
                 link: RefCell::new(link),
                 on_wait: RefCell::default(),
             }),
-            Ok(_) => Err(UNEXPECTED.to_owned()),
-            Err(failure) => Err(failure.to_string()),
+            Ok(_) => Err(CallError::Unexpected),
+            Err(failure) => Err(CallError::Failed(failure)),
         }
     }
 
@@ -99,7 +125,7 @@ impl RemoteHost {
     #[must_use]
     pub fn lost(&self) -> Option<SafetyError> {
         let why = self.link.borrow().lost()?;
-        Some(self.lost_because(why))
+        Some(self.lost_because(&why))
     }
 
     /// As [`crate::Transaction::check`], there.
@@ -134,24 +160,23 @@ impl RemoteHost {
                 value: value.map(|value| with_blanks(&value)),
                 output,
             }),
-            _ => Err(self.lost_because(UNEXPECTED.to_owned())),
+            _ => Err(self.lost_because(&CallError::Unexpected)),
         }
     }
 
     /// As [`crate::Transaction::restore_all`], there. What cannot be reached is reported as not
     /// restored.
     pub fn restore_all(&mut self) -> RestoreReport {
-        let why = match self.call(&HostCall::RestoreAll) {
+        let error = match self.call(&HostCall::RestoreAll) {
             Ok(HostReturn::Restored(report)) => return self.named(report),
-            Ok(_) => UNEXPECTED.to_owned(),
-            Err(CallError::Lost(why)) => why,
-            Err(CallError::Failed(failure)) => failure.to_string(),
+            Ok(_) => CallError::Unexpected,
+            Err(error) => error,
         };
         RestoreReport {
             changed_machine: String::new(),
             steps: vec![RestoreStep {
                 what: self.name.clone(),
-                outcome: RestoreOutcome::Failed(why),
+                outcome: RestoreOutcome::Failed(error.to_string()),
                 said: Vec::new(),
                 command: self.facts.restore.clone(),
             }],
@@ -186,16 +211,14 @@ impl RemoteHost {
                 });
             }
         };
-        match self.link.borrow_mut().call(call, &mut tell) {
-            Ok(result) => result.map_err(CallError::Failed),
-            Err(why) => Err(CallError::Lost(why)),
-        }
+        let result = self.link.borrow_mut().call(call, &mut tell)?;
+        result.map_err(CallError::Failed)
     }
 
     /// A call of the transaction.
     fn change_call(&mut self, call: &HostCall) -> Result<HostReturn, SafetyError> {
         self.call(call).map_err(|error| match error {
-            CallError::Lost(why) => self.lost_because(why),
+            CallError::Lost(_) | CallError::Unexpected => self.lost_because(&error),
             CallError::Failed(HostFailure::Apply {
                 name,
                 command,
@@ -213,10 +236,10 @@ impl RemoteHost {
         })
     }
 
-    fn lost_because(&self, why: String) -> SafetyError {
+    fn lost_because(&self, why: &dyn fmt::Display) -> SafetyError {
         SafetyError::Elsewhere {
             host: self.name.clone(),
-            why,
+            why: why.to_string(),
             ends_sweep: true,
         }
     }
@@ -236,20 +259,12 @@ impl RemoteHost {
     }
 }
 
-const UNEXPECTED: &str = "the agent said something unexpected";
-
-/// Why a call has returned nothing.
-enum CallError {
-    /// The machine cannot be used any more, and the reason.
-    Lost(String),
-    Failed(HostFailure),
-}
-
 impl From<CallError> for io::Error {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Lost(why) => Self::new(io::ErrorKind::NotConnected, why),
             CallError::Failed(failure) => failure.into(),
+            CallError::Unexpected => Self::other(error),
         }
     }
 }
@@ -259,7 +274,7 @@ impl HostAccess for RemoteHost {
         let path = path.to_owned();
         match self.call(&HostCall::Read { path })? {
             HostReturn::Content(content) => Ok(content),
-            _ => Err(io::Error::other(UNEXPECTED)),
+            _ => Err(CallError::Unexpected.into()),
         }
     }
 
@@ -290,7 +305,7 @@ impl HostAccess for RemoteHost {
         };
         match self.call(&call)? {
             HostReturn::Ran(output) => Ok(output),
-            _ => Err(io::Error::other(UNEXPECTED)),
+            _ => Err(CallError::Unexpected.into()),
         }
     }
 

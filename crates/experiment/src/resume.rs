@@ -8,6 +8,7 @@ use toml::{Table, Value};
 use crate::design::Planned;
 use crate::host::Host;
 use crate::judgement::Judgement;
+use crate::spec::InvalidRounds;
 use crate::store::{Store, StoreError, trial_name};
 
 /// Keys that may change while an experiment runs: none of them affects what is measured. Rounds can
@@ -64,8 +65,7 @@ pub enum ResumeError {
     Rounds {
         /// The number that was asked for.
         rounds: u32,
-        /// Why it cannot be used, as a phrase.
-        problem: String,
+        problem: InvalidRounds,
     },
     /// The folder's content cannot be used.
     #[error(transparent)]

@@ -96,8 +96,8 @@ pub struct ExperimentContext<'a> {
     pub others: &'a mut RemoteHosts,
     /// Where trials are saved.
     pub store: &'a Store,
-    /// Makes a run; the error is the reason for its failure, in one line.
-    pub run_one: &'a mut dyn FnMut(Assignment<'_>) -> Result<RunResult, String>,
+    /// Makes a run.
+    pub run_one: &'a mut dyn FnMut(Assignment<'_>) -> Result<RunResult, Failure>,
     /// Called with each event.
     pub observer: &'a mut dyn FnMut(Event<'_>),
     /// Whether the user has interrupted the experiment.
@@ -553,14 +553,14 @@ impl Sweep<'_, '_> {
         let result = match result {
             Ok(result) if result.window.interrupted => return Err(EndReason::Interrupted.into()),
             Ok(result) => result,
-            Err(reason) => {
+            Err(failure) => {
                 // An interrupted run says nothing.
                 self.check_over()?;
                 let is_too_early = is_try && is_restarted && hooks.ready.is_none();
                 return Err(if is_too_early {
-                    format!("{reason} ({NOT_AWAITED})").into()
+                    format!("{failure} ({NOT_AWAITED})").into()
                 } else {
-                    reason.into()
+                    failure.into()
                 });
             }
         };

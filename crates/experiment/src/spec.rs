@@ -29,7 +29,7 @@ pub(crate) use options::option_in;
 pub use options::{LoadOption, LoadOptions, OptionValue};
 pub use problems::SpecError;
 pub use run_file::RunFile;
-pub use selection::comma_separated;
+pub use selection::{SelectionError, comma_separated};
 
 use crate::design;
 use crate::factor::Factor;
@@ -262,6 +262,20 @@ impl Ready {
     }
 }
 
+/// Why an experiment cannot have a number of rounds; a phrase that follows the number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRounds {
+    /// The number itself is not allowed.
+    #[error("must be from 1 to {MAX_ROUNDS}")]
+    OutOfRange,
+    /// There would be too many trials.
+    #[error("{trials} trials: the limit is {MAX_TRIALS}")]
+    TooManyTrials {
+        /// The number of trials that there would be.
+        trials: usize,
+    },
+}
+
 impl Spec {
     /// Parses the text of an experiment file. `file` is named in messages, and its folder is that
     /// of relative paths.
@@ -303,15 +317,15 @@ impl Spec {
     ///
     /// # Errors
     /// When it is out of range or gives too many trials; nothing is changed then.
-    pub fn set_rounds(&mut self, rounds: u32) -> Result<(), String> {
+    pub fn set_rounds(&mut self, rounds: u32) -> Result<(), InvalidRounds> {
         if !(1..=MAX_ROUNDS).contains(&rounds) {
-            return Err(format!("must be from 1 to {MAX_ROUNDS}"));
+            return Err(InvalidRounds::OutOfRange);
         }
         let before = std::mem::replace(&mut self.rounds, rounds);
         let trials = design::trials(self);
         if trials > MAX_TRIALS {
             self.rounds = before;
-            return Err(format!("{trials} trials: the limit is {MAX_TRIALS}"));
+            return Err(InvalidRounds::TooManyTrials { trials });
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use experiment::fake::{Fake, Files};
 use experiment::{
     Abort, Change, CommandOutput, Conflicts, Effective, ExperimentContext, ExperimentOutcome,
     ExperimentRun, Fixed, HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession,
-    Link, PreparedExperiment, RemoteHost, RemoteHosts, ResumeOptions, Spec, Store, Transaction,
-    begin_on_all, restore, run,
+    Link, LinkLost, PreparedExperiment, RemoteHost, RemoteHosts, ResumeOptions, Spec, Store,
+    Transaction, begin_on_all, restore, run,
 };
 use plan::{RunPlan, Target};
 use results::{RunResult, Trial, Window};
@@ -120,12 +120,12 @@ struct Wire {
 }
 
 impl Link for Wire {
-    fn call(&mut self, call: &HostCall, _: &mut dyn FnMut()) -> Result<HostResult, String> {
+    fn call(&mut self, call: &HostCall, _: &mut dyn FnMut()) -> Result<HostResult, LinkLost> {
         let number = self.calls.replace(self.calls.get() + 1);
         let dies = self.death.at == Some(number);
         if self.is_dead || dies && !self.death.is_after {
             self.is_dead = true;
-            return Err("the link is lost".to_owned());
+            return Err(LinkLost::new("the link is lost"));
         }
         let call = serde_json::from_slice(&serde_json::to_vec(call).unwrap()).unwrap();
         let result = self
@@ -133,13 +133,13 @@ impl Link for Wire {
             .carry_out(&mut *self.machine.borrow_mut(), call);
         if dies {
             self.is_dead = true;
-            return Err("the link is lost".to_owned());
+            return Err(LinkLost::new("the link is lost"));
         }
         Ok(serde_json::from_slice(&serde_json::to_vec(&result).unwrap()).unwrap())
     }
 
-    fn lost(&self) -> Option<String> {
-        self.is_dead.then(|| "the link is lost".to_owned())
+    fn lost(&self) -> Option<LinkLost> {
+        self.is_dead.then(|| LinkLost::new("the link is lost"))
     }
 }
 
@@ -591,7 +591,7 @@ fn a_machine_that_nobody_serves_is_a_problem() {
 struct Forged;
 
 impl Link for Forged {
-    fn call(&mut self, call: &HostCall, _: &mut dyn FnMut()) -> Result<HostResult, String> {
+    fn call(&mut self, call: &HostCall, _: &mut dyn FnMut()) -> Result<HostResult, LinkLost> {
         let evil = "a\x1b[2J\nb".to_owned();
         Ok(match call {
             HostCall::Facts => Ok(HostReturn::Facts(HostFacts {
@@ -610,7 +610,7 @@ impl Link for Forged {
         })
     }
 
-    fn lost(&self) -> Option<String> {
+    fn lost(&self) -> Option<LinkLost> {
         None
     }
 }

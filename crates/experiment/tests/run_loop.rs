@@ -219,7 +219,7 @@ impl Session<'_> {
                 run_one: &mut |_| {
                     made.set(made.get() + 1);
                     let next = self.runs.borrow_mut().pop_front();
-                    next.unwrap_or_else(|| Ok(result()))
+                    Ok(next.unwrap_or_else(|| Ok(result()))?)
                 },
                 observer: &mut |event| told.push(line(&event)),
                 is_interrupted: &|| made.get() >= self.ends_after,

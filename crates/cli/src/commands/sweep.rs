@@ -21,7 +21,7 @@ use ::outputs::{Event as OutputEvent, Observers};
 use analysis::sequential::Looks;
 use anyhow::{Context, bail};
 use experiment::{
-    Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed,
+    Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Failure, Fixed,
     Host as _, Judgement, Machine, MachineSettings, Planned, Policy, PreparedExperiment,
     RemoteHosts, ResumeError, ResumeOptions, SafetyError, SearchSpec, Spec, SpecError, Store,
     Transaction, begin_on_all,
@@ -58,7 +58,7 @@ const EXIT_FAILED_TRIALS: u8 = 4;
 const LOCK_POLL: Duration = Duration::from_secs(1);
 
 /// The runs of an experiment by the number of their cell; the error is why there is none.
-type Runs = BTreeMap<u32, Result<RunRequest, String>>;
+type Runs = BTreeMap<u32, Result<RunRequest, Refusal>>;
 
 /// An experiment and its runs.
 struct PreparedSweep<'c> {
@@ -543,7 +543,7 @@ impl<'c> PreparedSweep<'c> {
         observers: &mut Observers<'_>,
         has_announced: &mut bool,
         stop: &AtomicBool,
-    ) -> Result<RunResult, String> {
+    ) -> Result<RunResult, Failure> {
         let runs = (&self.runs, &self.prepared.spec);
         let mut notes = Vec::new();
         let made = one_run::make(
@@ -708,7 +708,7 @@ pub(crate) fn machine() -> Machine {
 fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
     let run = |cell: &Cell| {
         let url = spec.url_of(cell).unwrap_or_default();
-        let mut request = run_of_plan(&spec.options_of(cell), url).map_err(|Refusal(line)| line)?;
+        let mut request = run_of_plan(&spec.options_of(cell), url)?;
         request.plan.telemetry.clone_from(&spec.telemetry);
         if let Some(search) = &spec.search {
             set_arrivals(&mut request.plan, search);

@@ -10,6 +10,7 @@ use crate::agents::Agent;
 use crate::change::{Change, FILE_SIZE_MAX, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
+use crate::hooks::Failure;
 use crate::host::{Host, HostAccess, check_folder};
 use crate::remote::{Machines, label_on};
 use crate::settings;
@@ -104,7 +105,9 @@ fn check_hosts(spec: &Spec, machines: &mut Machines<'_>, findings: &mut Findings
 /// Invalid options and scripts that do not load, as reported by the caller.
 fn check_loads(spec: &Spec, loads: &[PlannedLoad], findings: &mut Findings) {
     for load in loads {
-        let Err(reason) = &load.plan else { continue };
+        let Err(Failure { reason, .. }) = &load.plan else {
+            continue;
+        };
         // The same mistake in several cells is reported once.
         let mut known = findings.problems.iter();
         if known.any(|known| known.ends_with(reason.as_str())) {

@@ -37,7 +37,7 @@ fn machine() -> Fake {
 }
 
 /// The plan of every load here: 30 s after 3 s of warm-up.
-fn run_plan(_: &Cell) -> Result<RunPlan, String> {
+fn run_plan(_: &Cell) -> Result<RunPlan, Failure> {
     let target = Target::parse("http://localhost/index.php").map_err(|error| error.to_string())?;
     Ok(RunPlan {
         load: PlanLoad {
@@ -454,7 +454,8 @@ fn options_that_the_caller_refuses_are_reported_once_with_their_line() {
     let mut asked = 0;
     let mut refuse = |_: &Cell| {
         asked += 1;
-        Err("--conections: unknown option (did you mean --connections?)".to_owned())
+        let reason = "--conections: unknown option (did you mean --connections?)".to_owned();
+        Err(reason.into())
     };
     let found = preflight(
         &spec,

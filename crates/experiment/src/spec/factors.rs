@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use plan::InvalidValue;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -132,7 +133,7 @@ impl Reader<'_> {
     fn levels(
         &mut self,
         levels: Option<&Spanned<Value>>,
-        read: impl Fn(&Value, usize) -> Result<Level, String>,
+        read: impl Fn(&Value, usize) -> Result<Level, InvalidValue>,
     ) -> Vec<Level> {
         let Some(value) = levels else {
             self.add("levels are missing: levels = [...]");
@@ -147,7 +148,7 @@ impl Reader<'_> {
     fn read_each(
         &mut self,
         list: &[Spanned<Value>],
-        read: impl Fn(&Value, usize) -> Result<Level, String>,
+        read: impl Fn(&Value, usize) -> Result<Level, InvalidValue>,
     ) -> Vec<Level> {
         let mut levels = Vec::new();
         for element in list {
@@ -328,12 +329,13 @@ fn named_values(level: &Level) -> &[(String, String)] {
     }
 }
 
-fn check_key(key: String) -> Result<String, String> {
+fn check_key(key: String) -> Result<String, InvalidValue> {
     if key.chars().any(|c| c.is_whitespace() || c.is_control()) || sysctl_path(&key).is_none() {
         return Err(format!(
             "{} is not the name of a kernel setting like \"net.core.rmem_max\"",
             shown(&key)
-        ));
+        )
+        .into());
     }
     Ok(key)
 }
@@ -343,7 +345,7 @@ fn read_option_level(
     level: &Value,
     line: usize,
     folder: &Path,
-) -> Result<Level, String> {
+) -> Result<Level, InvalidValue> {
     Ok(Level {
         name: check_name(level.scalar("a text, a number, true or false")?)?,
         value: LevelValue::Option(option_value(option, level, folder)?),
@@ -361,12 +363,12 @@ enum Names {
 /// The form of a level with several values.
 const LEVEL_EXPECTED: &str = "a number, a text, or a table with a name and values";
 
-fn any_level(level: &Value, line: usize) -> Result<Level, String> {
+fn any_level(level: &Value, line: usize) -> Result<Level, InvalidValue> {
     read_level(level, line, Names::Any)
 }
 
 /// A level: one value, or a name and several values.
-fn read_level(level: &Value, line: usize, names: Names) -> Result<Level, String> {
+fn read_level(level: &Value, line: usize, names: Names) -> Result<Level, InvalidValue> {
     let Some(entries) = level.as_table() else {
         return Ok(Level {
             name: check_name(level_text(level)?)?,
@@ -385,13 +387,13 @@ fn read_level(level: &Value, line: usize, names: Names) -> Result<Level, String>
             check_key(key.clone())?;
         }
         if values.iter().any(|(known, _)| *known == key) {
-            return Err(format!("{key} is given twice"));
+            return Err(format!("{key} is given twice").into());
         }
         values.push((key, level_text(value)?));
     }
     let name = name.ok_or("a level with several values needs a name: { name = \"big\", ... }")?;
     if values.is_empty() {
-        return Err(format!("level {} sets nothing", shown(&name)));
+        return Err(format!("level {} sets nothing", shown(&name)).into());
     }
     Ok(Level {
         name,
@@ -418,7 +420,7 @@ fn flattened(entries: &[TableEntry]) -> Vec<(String, &Value)> {
 }
 
 /// A level as text; the values of a list are joined with spaces.
-pub(super) fn level_text(level: &Value) -> Result<String, String> {
+pub(super) fn level_text(level: &Value) -> Result<String, InvalidValue> {
     let Some(parts) = level.as_list() else {
         let text = level.scalar(LEVEL_EXPECTED)?;
         return Ok(normal(&text));

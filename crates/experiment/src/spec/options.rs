@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan::{Setter, find_option};
+use plan::{InvalidValue, Setter, find_option};
 
 use super::problems::Problems;
 use super::suggestions::{misplaced, shown};
@@ -124,9 +124,9 @@ pub(crate) fn option_in(reason: &str) -> Option<&str> {
 }
 
 /// The name of an option as on the command line; the error names the key.
-pub(super) fn option_name(key: &str) -> Result<String, String> {
+pub(super) fn option_name(key: &str) -> Result<String, InvalidValue> {
     let name = key.replace('_', "-");
-    let refuse = |why: &str| Err(format!("{}: {why}", shown(key)));
+    let refuse = |why: &str| Err(format!("{}: {why}", shown(key)).into());
     let is_plain = name
         .chars()
         .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
@@ -152,10 +152,15 @@ fn is_path(name: &str) -> bool {
     matches!(setter, Some(Setter::Path(_)))
 }
 
-fn read_option(key: &str, value: &Value, line: usize, folder: &Path) -> Result<LoadOption, String> {
+fn read_option(
+    key: &str,
+    value: &Value,
+    line: usize,
+    folder: &Path,
+) -> Result<LoadOption, InvalidValue> {
     let name = option_name(key)?;
     if let Some(text) = misplaced(key) {
-        return Err(text);
+        return Err(text.into());
     }
     let value = match value.as_list() {
         Some(elements) if is_repeatable(&name) => {
@@ -166,7 +171,8 @@ fn read_option(key: &str, value: &Value, line: usize, folder: &Path) -> Result<L
         }
         Some(_) => Err(format!(
             "takes one value; to vary it, write a factor: [[factor]] {key} = [...]"
-        )),
+        )
+        .into()),
         None => option_value(&name, value, folder),
     };
     let value = value.map_err(|text| format!("{key}: {text}"))?;
@@ -178,7 +184,7 @@ pub(super) fn option_value(
     name: &str,
     value: &Value,
     folder: &Path,
-) -> Result<OptionValue, String> {
+) -> Result<OptionValue, InvalidValue> {
     if let Value::Boolean(truth) = value {
         return Ok(OptionValue::Flag(*truth));
     }
@@ -211,7 +217,7 @@ pub(super) fn read_options(
                 }
                 options.set([option]);
             }
-            Err(text) => problems.add(line, text),
+            Err(error) => problems.add(line, error),
         }
     }
     options

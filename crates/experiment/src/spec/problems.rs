@@ -60,13 +60,18 @@ impl Problems {
         self.line_starts.partition_point(|start| *start <= offset)
     }
 
-    pub(super) fn add(&mut self, line: usize, text: impl Into<String>) {
-        self.found.push((Some(line), text.into()));
+    pub(super) fn add(&mut self, line: usize, text: impl ToString) {
+        self.found.push((Some(line), text.to_string()));
     }
 
     /// The value; an error is recorded as a problem of `key`.
-    pub(super) fn keep<T>(&mut self, line: usize, key: &str, read: Result<T, String>) -> Option<T> {
-        read.map_err(|text| self.add(line, format!("{key}: {text}")))
+    pub(super) fn keep<T>(
+        &mut self,
+        line: usize,
+        key: &str,
+        read: Result<T, impl fmt::Display>,
+    ) -> Option<T> {
+        read.map_err(|error| self.add(line, format!("{key}: {error}")))
             .ok()
     }
 

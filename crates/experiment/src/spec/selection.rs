@@ -6,6 +6,34 @@ use super::suggestions::shown;
 use super::{Selection, Spec};
 use crate::design;
 
+/// Why a text selects no cells; one line, without the option.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// The text has no equals sign.
+    #[error("{} has no = (expected FACTOR=LEVEL,...)", shown(.0))]
+    NoLevels(String),
+    /// The experiment has no such factor.
+    #[error("there is no factor {} (known: {known})", shown(factor))]
+    UnknownFactor {
+        /// What was typed.
+        factor: String,
+        /// The factors that there are.
+        known: String,
+    },
+    /// The factor has no such level.
+    #[error("{factor} has no level {} (known: {known})", shown(level))]
+    UnknownLevel {
+        factor: String,
+        /// What was typed.
+        level: String,
+        /// The levels that there are.
+        known: String,
+    },
+    /// There is no cell with all of these levels.
+    #[error("no cell has all of these levels")]
+    NoCell,
+}
+
 impl Selection {
     /// Whether the cell has, for every factor that the selection names, one of the listed levels.
     #[must_use]
@@ -25,21 +53,25 @@ impl Spec {
     /// # Errors
     /// When a text names an unknown factor or level, which lists those that there are, or when no
     /// cell fits.
-    pub fn select(&self, texts: &[String]) -> Result<Selection, String> {
+    pub fn select(&self, texts: &[String]) -> Result<Selection, SelectionError> {
         let selectable = selectable(self);
         let mut selection = Selection::default();
         for text in texts {
             let (factor, levels) = text
                 .split_once('=')
-                .ok_or_else(|| format!("{} has no = (expected FACTOR=LEVEL,...)", shown(text)))?;
+                .ok_or_else(|| SelectionError::NoLevels(text.clone()))?;
             let Some((_, known)) = selectable.iter().find(|(name, _)| *name == factor) else {
-                let names: Vec<&str> = selectable.iter().map(|(name, _)| *name).collect();
-                let (factor, names) = (shown(factor), names.join(", "));
-                return Err(format!("there is no factor {factor} (known: {names})"));
+                let known: Vec<&str> = selectable.iter().map(|(name, _)| *name).collect();
+                let (factor, known) = (factor.to_owned(), known.join(", "));
+                return Err(SelectionError::UnknownFactor { factor, known });
             };
             let chosen = chosen_levels(levels, known).map_err(|level| {
-                let (level, known) = (shown(&level), known.join(", "));
-                format!("{factor} has no level {level} (known: {known})")
+                let (factor, known) = (factor.to_owned(), known.join(", "));
+                SelectionError::UnknownLevel {
+                    factor,
+                    level,
+                    known,
+                }
             })?;
             let known = selection.levels.iter_mut();
             match known.into_iter().find(|(name, _)| name == factor) {
@@ -50,7 +82,7 @@ impl Spec {
         if design::cells(self).iter().any(|it| selection.selects(it)) {
             Ok(selection)
         } else {
-            Err("no cell has all of these levels".to_owned())
+            Err(SelectionError::NoCell)
         }
     }
 }
@@ -121,7 +153,7 @@ mod tests {
         Spec::parse(text, Path::new("e.toml")).expect("an experiment")
     }
 
-    fn chosen(texts: &[&str]) -> Result<Vec<String>, String> {
+    fn chosen(texts: &[&str]) -> Result<Vec<String>, SelectionError> {
         let (spec, texts) = (spec(), texts.iter().map(|&text| text.to_owned()));
         let selection = spec.select(&texts.collect::<Vec<_>>())?;
         let cells = design::cells(&spec).into_iter();
@@ -193,10 +225,11 @@ mod tests {
                 "\"connections\" has no = (expected FACTOR=LEVEL,...)",
             ),
         ] {
-            assert_eq!(chosen(&[text]), Err(expected.to_owned()));
+            let refused = chosen(&[text]).expect_err(text);
+            assert_eq!(refused.to_string(), expected);
         }
-        let excluded = chosen(&["connections=2", "keepalive=a, b"]);
-        assert_eq!(excluded, Err("no cell has all of these levels".to_owned()));
+        let excluded = chosen(&["connections=2", "keepalive=a, b"]).unwrap_err();
+        assert_eq!(excluded.to_string(), "no cell has all of these levels");
     }
 
     #[test]

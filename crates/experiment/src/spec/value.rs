@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use judging::Criterion;
 use plan::units::{parse_percent, parse_rate, parse_time};
-use plan::{Arrivals, Target};
+use plan::{Arrivals, InvalidValue, Target};
 use results::Metric;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -103,12 +103,12 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    pub(super) fn refuse<T>(&self, expected: &str) -> Result<T, String> {
-        Err(format!("expected {expected}, found {self}"))
+    pub(super) fn refuse<T>(&self, expected: &str) -> Result<T, InvalidValue> {
+        Err(format!("expected {expected}, found {self}").into())
     }
 
     /// A text that is not blank.
-    pub(super) fn text(&self) -> Result<String, String> {
+    pub(super) fn text(&self) -> Result<String, InvalidValue> {
         match self {
             Self::Text(text) if !text.trim().is_empty() && !text.contains('\0') => Ok(text.clone()),
             _ => self.refuse("a text in quotes"),
@@ -116,7 +116,7 @@ impl Value {
     }
 
     /// A text of one line, a number or a truth value, as text.
-    pub(super) fn scalar(&self, expected: &str) -> Result<String, String> {
+    pub(super) fn scalar(&self, expected: &str) -> Result<String, InvalidValue> {
         match self {
             Self::Text(text) if text.contains(['\0', '\n', '\r']) => self.refuse("a single line"),
             Self::Text(text) => Ok(text.clone()),
@@ -125,7 +125,7 @@ impl Value {
         }
     }
 
-    fn time(&self) -> Result<Duration, String> {
+    fn time(&self) -> Result<Duration, InvalidValue> {
         const EXPECTED: &str = "a time like \"30s\", \"500ms\", \"1m30s\"";
         match parse_time(&self.scalar(EXPECTED)?) {
             Ok(time) if time <= LONGEST_TIME => Ok(time),
@@ -141,7 +141,7 @@ impl Value {
         }
     }
 
-    pub(super) fn list(&self, expected: &str) -> Result<&[Spanned<Self>], String> {
+    pub(super) fn list(&self, expected: &str) -> Result<&[Spanned<Self>], InvalidValue> {
         self.as_list().map_or_else(|| self.refuse(expected), Ok)
     }
 
@@ -171,10 +171,10 @@ macro_rules! key_types {
         pub(super) struct $name(pub(super) $inner);
 
         impl TryFrom<Value> for $name {
-            type Error = String;
+            type Error = InvalidValue;
 
-            fn try_from(value: Value) -> Result<Self, String> {
-                let read: fn(&Value) -> Result<$inner, String> = $read;
+            fn try_from(value: Value) -> Result<Self, InvalidValue> {
+                let read: fn(&Value) -> Result<$inner, InvalidValue> = $read;
                 read(&value).map(Self)
             }
         }
@@ -193,26 +193,26 @@ key_types! {
         if name.len() <= HOST_BYTES && name.bytes().all(may) { Ok(name) } else { Err(format!(
             "{} is not the name of an agent (at most {HOST_BYTES} letters, digits, - and _)",
             shown(&name)
-        )) }
+        ).into()) }
     };
     /// A URL that requests can be sent to.
     Url(String) = |value| {
         let url = value.text()?;
         let parsed = Target::parse(&url);
-        parsed.map(|_| url).map_err(|error| error.to_string())
+        parsed.map(|_| url).map_err(InvalidValue::new)
     };
     /// How places make the runs.
     Places(PlaceMode) = |value| match value {
         Value::Text(text) if text == "in turn" => Ok(PlaceMode::InTurn),
         Value::Text(text) if text == "together" => Ok(PlaceMode::Together),
-        Value::List(_) => Err("a place is written below [[place]]".to_owned()),
+        Value::List(_) => Err("a place is written below [[place]]".into()),
         _ => value.refuse("\"in turn\" or \"together\""),
     };
     /// A time with its unit, or a number of seconds.
     Time(Duration) = Value::time;
     /// A time above zero.
     Limit(Duration) = |value| match value.time()? {
-        Duration::ZERO => Err("the time must be above zero".to_owned()),
+        Duration::ZERO => Err("the time must be above zero".into()),
         time => Ok(time),
     };
     /// Conditions that runs have to meet, like `["p99<50ms", "failed<0.1%"]`.
@@ -221,17 +221,17 @@ key_types! {
             Value::List(list) => list.iter().map(|it| it.get_ref().text()).collect(),
             one => one.text().map(|text| vec![text]),
         };
-        let texts: Result<Vec<String>, String> = texts;
-        Criterion::parse_list(&texts?.join(",")).map_err(|error| error.to_string())
+        let texts: Result<Vec<String>, InvalidValue> = texts;
+        Criterion::parse_list(&texts?.join(",")).map_err(InvalidValue::new)
     };
     /// Requests per second, like `800` or `"2k"`.
     Rate(f64) = |value| {
         let text = value.scalar("a rate like 800 or \"2k\"")?;
-        parse_rate(&text).map_err(|error| error.to_string())
+        parse_rate(&text).map_err(InvalidValue::new)
     };
     /// How the requests of a rate are distributed over time.
     ArrivalsName(Arrivals) = |value| match value {
-        Value::Text(text) => Arrivals::parse(text).map_err(|error| error.to_string()),
+        Value::Text(text) => Arrivals::parse(text),
         _ => value.refuse("\"poisson\", \"even\" or \"gamma:0.5\""),
     };
     /// Metrics by their names, at least one.
@@ -240,9 +240,9 @@ key_types! {
         let mut metrics: Vec<Metric> = Vec::new();
         for name in value.list(EXPECTED)? {
             let name = name.get_ref().text()?;
-            let metric = Metric::parse(&name).map_err(|error| error.to_string())?;
+            let metric = Metric::parse(&name).map_err(InvalidValue::new)?;
             if metrics.contains(&metric) {
-                return Err(format!("{} is given twice", shown(&name)));
+                return Err(format!("{} is given twice", shown(&name)).into());
             }
             metrics.push(metric);
         }
@@ -265,15 +265,16 @@ const HOST_BYTES: usize = 64;
 /// The most characters of a name.
 const NAME_CHARS: usize = 100;
 
-pub(super) fn check_name(name: String) -> Result<String, String> {
+pub(super) fn check_name(name: String) -> Result<String, InvalidValue> {
     if name.trim().is_empty() {
-        return Err("the name is empty".to_owned());
+        return Err("the name is empty".into());
     }
     if name.chars().count() > NAME_CHARS || !name.chars().all(plan::is_printable) {
         return Err(format!(
             "{} is not a name (one line, at most {NAME_CHARS} characters)",
             shown(&name)
-        ));
+        )
+        .into());
     }
     Ok(name)
 }
@@ -282,23 +283,25 @@ pub(super) fn check_name(name: String) -> Result<String, String> {
 #[derive(Debug, Deserialize)]
 #[serde(
     try_from = "Value",
-    bound(deserialize = "Self: TryFrom<Value, Error = String>")
+    bound(deserialize = "Self: TryFrom<Value, Error = InvalidValue>")
 )]
 pub(super) struct NumberIn<T, const LEAST: u64, const GREATEST: u64>(pub(super) T);
 
 impl<T: TryFrom<i128>, const LEAST: u64, const GREATEST: u64> TryFrom<Value>
     for NumberIn<T, LEAST, GREATEST>
 {
-    type Error = String;
+    type Error = InvalidValue;
 
-    fn try_from(value: Value) -> Result<Self, String> {
+    fn try_from(value: Value) -> Result<Self, InvalidValue> {
         let range = i128::from(LEAST)..=i128::from(GREATEST);
         match value {
             Value::Integer(number) if range.contains(&number) => T::try_from(number).ok(),
             _ => None,
         }
         .map(Self)
-        .ok_or_else(|| format!("expected a whole number from {LEAST} to {GREATEST}, found {value}"))
+        .ok_or_else(|| {
+            format!("expected a whole number from {LEAST} to {GREATEST}, found {value}").into()
+        })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The hosts of an experiment or a profile, at the coordinator.
 
 use cluster::coordinator::Present;
-use cluster::host::{CallerSettings, HostError, HostLink, call_hosts};
+use cluster::host::{CallerSettings, HostLink, call_hosts};
 use cluster::names::{AgentId, NameError, RunId};
-use experiment::{HostCall, HostResult, Link, RemoteHost, RemoteHosts};
+use experiment::{HostCall, HostResult, Link, LinkLost, RemoteHost, RemoteHosts};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -37,7 +37,8 @@ impl Coordinator {
                 why,
             };
             let link = self.open_host(name, run.clone()).map_err(failed)?;
-            let host = RemoteHost::new(name, Box::new(OverBus(link))).map_err(failed)?;
+            let host = RemoteHost::new(name, Box::new(OverBus(link)));
+            let host = host.map_err(|error| failed(error.to_string()))?;
             hosts.insert(name.to_owned(), host);
         }
         Ok(hosts)
@@ -72,17 +73,18 @@ impl Coordinator {
 struct OverBus(HostLink);
 
 impl Link for OverBus {
-    fn call(&mut self, call: &HostCall, on_wait: &mut dyn FnMut()) -> Result<HostResult, String> {
+    fn call(&mut self, call: &HostCall, on_wait: &mut dyn FnMut()) -> Result<HostResult, LinkLost> {
         let call = Call::Change(call.clone());
-        let call = serde_json::to_vec(&call).map_err(|error| error.to_string())?;
+        let call = serde_json::to_vec(&call).map_err(LinkLost::new)?;
         let reply = self.0.call(call, on_wait);
-        let reply = reply.map_err(|error| error.to_string())?;
-        serde_json::from_slice(&reply)
-            .map_err(|error| format!("the reply of the agent cannot be read: {error}"))
+        let reply = reply.map_err(LinkLost::new)?;
+        serde_json::from_slice(&reply).map_err(|error| {
+            LinkLost::new(format!("the reply of the agent cannot be read: {error}"))
+        })
     }
 
-    fn lost(&self) -> Option<String> {
-        self.0.ended().as_ref().map(HostError::to_string)
+    fn lost(&self) -> Option<LinkLost> {
+        self.0.ended().map(LinkLost::new)
     }
 
     fn when_lost(&mut self, flag: Arc<AtomicBool>) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use experiment::{Assignment, Spec};
+use experiment::{Assignment, Failure, Spec};
 use judging::Criterion;
 use outputs::{Event, Observers, RunEnd};
 use plan::{Arrivals, Pacing, RunPlan, Stop};
@@ -21,7 +21,7 @@ use crate::args::RunRequest;
 use crate::console::Console;
 
 /// Makes the run. What the user should know is added to the notes.
-/// The error is the reason why the run cannot be used, in a line.
+/// The error is the reason why the run cannot be used.
 pub(super) fn make(
     assignment: Assignment<'_>,
     (runs, spec): (&Runs, &Spec),
@@ -30,7 +30,7 @@ pub(super) fn make(
     observers: &mut Observers<'_>,
     notes: &mut Vec<String>,
     console: &Console,
-) -> Result<RunResult, String> {
+) -> Result<RunResult, Failure> {
     let cell = &assignment.planned.cell;
     let request = request(cell, runs)?;
     let mut plan = request.plan.clone();
@@ -56,24 +56,24 @@ pub(super) fn make(
     });
     let result = finished.as_ref().map(|finished| &finished.result);
     observers.event(&Event::End(RunEnd {
-        result: result.map_err(String::as_str),
+        result: result.map_err(|failure| failure.reason.as_str()),
         failed: &[],
     }));
     let mut finished = finished?;
     notes.append(&mut finished.agent_notes);
     finished.settle();
     if let Some(failure) = finished.failure() {
-        return Err(failure);
+        return Err(failure.into());
     }
     if let Some(reason) = why_partial(&finished.result) {
-        return Err(reason);
+        return Err(reason.into());
     }
     // The output of the script's `done`, which goes to stderr here.
     finished.done().map_err(|error| error.to_string())?;
     runner::flush_script_output();
     let verdict = &finished.result.generator.verdict;
     if request.report.strict && (verdict.is_saturated() || verdict.is_disturbed()) {
-        return Err(judging::sentences::verdict_lines(verdict).join("; "));
+        return Err(judging::sentences::verdict_lines(verdict).join("; ").into());
     }
     Ok(finished.result)
 }
@@ -118,11 +118,11 @@ fn start(
     interrupted: &AtomicBool,
     requirements: Option<Requirements<'_>>,
     observers: &mut Observers<'_>,
-) -> Result<Finished, String> {
+) -> Result<Finished, Failure> {
     let observer = observers.observer();
     let Some(requirements) = requirements else {
         let finished = prepared.start(interrupted, RunObservers { samples, observer });
-        return finished.map_err(|error| error.to_string());
+        return finished.map_err(|error| error.to_string().into());
     };
     let stop = AtomicBool::new(false);
     let mut observer = EarlyEnd {
@@ -160,18 +160,19 @@ fn why_partial(result: &RunResult) -> Option<String> {
 /// server first. What only the machines of a fleet have is not looked for here.
 ///
 /// # Errors
-/// What would fail, in a line.
+/// What would fail.
 pub(super) fn check(
     cell: &Cell,
     runs: &Runs,
     conditions: &[Criterion],
     is_fleet: bool,
     console: &Console,
-) -> Result<RunPlan, String> {
+) -> Result<RunPlan, Failure> {
     let request = request(cell, runs)?;
     let mut plan = request.plan.clone();
     if is_fleet && plan.profile.is_some() {
-        return Err("--profile: a sweep by a fleet takes no profiles; make single runs".to_owned());
+        let reason = "--profile: a sweep by a fleet takes no profiles; make single runs";
+        return Err(reason.to_owned().into());
     }
     if is_fleet {
         (plan.tls.cert, plan.tls.key) = (None, None);
@@ -186,15 +187,15 @@ pub(super) fn check(
         Err(RunnerError::Telemetry(_) | RunnerError::Engine(_)) if is_fleet => {
             Ok(request.plan.without_secrets())
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.to_string().into()),
     }
 }
 
-fn request<'r>(cell: &Cell, runs: &'r Runs) -> Result<&'r RunRequest, String> {
+fn request<'r>(cell: &Cell, runs: &'r Runs) -> Result<&'r RunRequest, Failure> {
     match runs.get(&cell.number) {
         Some(Ok(request)) => Ok(request),
-        Some(Err(refusal)) => Err(refusal.clone()),
-        None => Err(format!("cell {} has no run", cell.number)),
+        Some(Err(refusal)) => Err(refusal.to_string().into()),
+        None => Err(format!("cell {} has no run", cell.number).into()),
     }
 }
 
@@ -203,13 +204,13 @@ fn samples(
     plan: &RunPlan,
     path: &Path,
     is_here: bool,
-) -> Result<Option<Box<dyn Write + Send>>, String> {
+) -> Result<Option<Box<dyn Write + Send>>, Failure> {
     if !is_here || plan.telemetry.as_ref().is_none_or(|t| t.sockets.is_none()) {
         return Ok(None);
     }
     SamplesFile::create(path)
         .map(|(_, writer)| Some(writer))
-        .map_err(|error| format!("{}: cannot be written ({error})", path.display()))
+        .map_err(|error| format!("{}: cannot be written ({error})", path.display()).into())
 }
 
 #[cfg(test)]
