@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use protocol::h1::{H1, H1Context, Limits};
 use protocol::request::scan;
 use protocol::{Event, ExchangeId, RequestKind, Requests, Session};
-use script::{Network, Script, Settings};
+use script::{Network, NetworkError, Script, Settings};
 
 fuzz_target!(|data: &[u8]| {
     let Some((how, text)) = data.split_first() else {
@@ -77,11 +77,11 @@ end
 struct NoNetwork;
 
 impl Network for NoNetwork {
-    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, String> {
+    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, NetworkError> {
         Ok(vec![Address::Unix("/nowhere".into())])
     }
 
-    fn connect(&self, _address: &Address) -> Result<(), String> {
+    fn connect(&self, _address: &Address) -> Result<(), NetworkError> {
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use plan::{Body, DnsUse, Load, MAX_CONNECTIONS, RunPlan, Target};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use requests::{Moment, RequestSet};
-use script::{Address, Network, Script, ScriptError, Settings};
+use script::{Address, Network, NetworkError, Script, ScriptError, Settings};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -209,13 +209,14 @@ pub(crate) fn script_for_done(plan: &RunPlan) -> Result<Option<Script>, RunnerEr
 struct OfScripts(SystemNetwork);
 
 impl Network for OfScripts {
-    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, NetworkError> {
         let addresses = self.0.permitted_addresses(host, service);
-        addresses.map_err(|error| error.to_string())
+        addresses.map_err(NetworkError::new)
     }
 
-    fn connect(&self, address: &Address) -> Result<(), String> {
-        self.0.try_connect(address).map_err(|error| plain(&error))
+    fn connect(&self, address: &Address) -> Result<(), NetworkError> {
+        let connected = self.0.try_connect(address);
+        connected.map_err(|error| NetworkError::new(plain(&error)))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::state::{LuaState, Native};
 use crate::statistics::{Distribution, Statistics};
 use crate::transfer::Value;
-use crate::{Address, Network};
+use crate::{Address, Network, NetworkError};
 
 /// The network, shared by all states.
 pub(crate) type SharedNetwork = Arc<dyn Network + Send + Sync>;
@@ -84,7 +84,7 @@ pub(crate) struct MainShared {
     /// Threads in order. Thread 1 of Lua is item 0.
     pub(crate) threads: Arc<Mutex<Vec<Thread>>>,
     /// Why the last address that was tried accepts no connection.
-    pub(crate) refusal: Arc<Mutex<Option<String>>>,
+    pub(crate) refusal: Arc<Mutex<Option<NetworkError>>>,
     /// Set before `done` is called.
     pub(crate) statistics: Arc<Mutex<Option<Statistics>>>,
     /// Notes for the user, in whole sentences.
@@ -136,7 +136,7 @@ pub(crate) fn worker_natives(
 
 fn network_natives(
     network: &SharedNetwork,
-    refusal: &Arc<Mutex<Option<String>>>,
+    refusal: &Arc<Mutex<Option<NetworkError>>>,
 ) -> Vec<NamedNative> {
     let refusal = Arc::clone(refusal);
     let (lookup, connect) = (Arc::clone(network), Arc::clone(network));

@@ -67,19 +67,31 @@ pub struct Settings<'a> {
     pub modules: Option<&'a Path>,
 }
 
+/// Why a host has no address, or an address accepts no connection; one line without either.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NetworkError(String);
+
+impl NetworkError {
+    /// A failure with this reason.
+    pub fn new(reason: impl ToString) -> Self {
+        Self(reason.to_string())
+    }
+}
+
 /// The network access of scripts: `wrk.lookup` and `wrk.connect`.
 pub trait Network {
     /// Addresses of a host, in the resolver's order. `service` is a port or a name such as `http`.
     ///
     /// # Errors
     /// The resolver's reason, without host and service, e.g. `Name or service not known`.
-    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String>;
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, NetworkError>;
 
     /// Checks that the address accepts a connection at the moment. Blocks.
     ///
     /// # Errors
     /// Why it does not, e.g. `Connection refused`.
-    fn connect(&self, address: &Address) -> Result<(), String>;
+    fn connect(&self, address: &Address) -> Result<(), NetworkError>;
 }
 
 /// A phase of a script, named in its error messages.

@@ -191,7 +191,7 @@ impl Script {
             let refusal = lock(&self.shared.refusal).take();
             return Err(ScriptError::Unreachable {
                 target: format!("{}:{service}", settings.host),
-                reason: refusal.unwrap_or_else(|| "no address".to_owned()),
+                reason: refusal.map_or_else(|| "no address".to_owned(), |error| error.to_string()),
             });
         }
         Ok(addresses)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::source::Address;
-use script::{Network, ScriptError};
+use script::{Network, NetworkError, ScriptError};
 use script_test::{FakeNetwork, ScriptTest, tcp};
 
 fn network_refusing(addresses: &[&str]) -> Arc<FakeNetwork> {
@@ -158,11 +158,11 @@ fn time_us_of_wrk2_returns_microseconds() {
 struct UnixNetwork;
 
 impl Network for UnixNetwork {
-    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, String> {
+    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, NetworkError> {
         Ok(vec![Address::Unix(PathBuf::from("/run/web.sock"))])
     }
 
-    fn connect(&self, _address: &Address) -> Result<(), String> {
+    fn connect(&self, _address: &Address) -> Result<(), NetworkError> {
         Ok(())
     }
 }
@@ -185,12 +185,12 @@ fn a_unix_socket_is_an_ordinary_address() {
 struct PanickingNetwork;
 
 impl Network for PanickingNetwork {
-    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, String> {
+    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, NetworkError> {
         panic!("the network is broken")
     }
 
-    fn connect(&self, _address: &Address) -> Result<(), String> {
-        Err("Connection refused".to_owned())
+    fn connect(&self, _address: &Address) -> Result<(), NetworkError> {
+        Err(NetworkError::new("Connection refused"))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::source::Address;
 use results::Recording;
-use script::Network;
+use script::{Network, NetworkError};
 use script_test::{ScriptTest, next, run_result, tcp};
 
 #[test]
@@ -202,11 +202,11 @@ struct Gate {
 }
 
 impl Network for Gate {
-    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, String> {
+    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, NetworkError> {
         Ok(vec![tcp("127.0.0.1:80")])
     }
 
-    fn connect(&self, _address: &Address) -> Result<(), String> {
+    fn connect(&self, _address: &Address) -> Result<(), NetworkError> {
         if self.armed.load(Ordering::SeqCst) {
             self.entered.lock().unwrap().send(()).unwrap();
             self.release.lock().unwrap().recv().unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::source::{Address, Captured, RequestSource};
 use plan::{Load, Pacing, RunPlan, Stop, Target};
 use results::{Recording, RunResult, Window};
-use script::{Network, Script, ScriptError, Settings};
+use script::{Network, NetworkError, Script, ScriptError, Settings};
 use testkit::Folder;
 
 /// Knows two hosts, and records its calls.
@@ -23,7 +23,7 @@ pub struct FakeNetwork {
 }
 
 impl Network for FakeNetwork {
-    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, NetworkError> {
         self.calls
             .lock()
             .unwrap()
@@ -33,7 +33,7 @@ impl Network for FakeNetwork {
             "https" => 443,
             digits => digits
                 .parse()
-                .map_err(|_| "Servname not supported".to_owned())?,
+                .map_err(|_| NetworkError::new("Servname not supported"))?,
         };
         match host {
             "one.test" | "127.0.0.1" => Ok(vec![tcp(&format!("127.0.0.1:{port}"))]),
@@ -43,17 +43,17 @@ impl Network for FakeNetwork {
             ]),
             "::1" => Ok(vec![tcp(&format!("[::1]:{port}"))]),
             "empty.test" => Ok(Vec::new()),
-            _ => Err("Name or service not known".to_owned()),
+            _ => Err(NetworkError::new("Name or service not known")),
         }
     }
 
-    fn connect(&self, address: &Address) -> Result<(), String> {
+    fn connect(&self, address: &Address) -> Result<(), NetworkError> {
         self.calls
             .lock()
             .unwrap()
             .push(format!("connect {address:?}"));
         if self.refusing.contains(address) {
-            Err("Connection refused".to_owned())
+            Err(NetworkError::new("Connection refused"))
         } else {
             Ok(())
         }
