@@ -199,7 +199,7 @@ fn check(document: &[u8], what: u8) {
     match usize::from(what) % (4 + Format::ALL.len()) {
         0 => match results::check(&result) {
             Ok(()) => assert_eq!(load(&saved(&result)).as_ref(), Ok(&result)),
-            Err(message) => given::one_line(&message),
+            Err(error) => given::one_line(&error.to_string()),
         },
         1 => judged(&result),
         2 => merged(&result),

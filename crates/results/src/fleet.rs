@@ -3,7 +3,7 @@
 use plan::{AgentThreads, RunPlan, Weight};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Backend, Environment, Generator, Recording, RunResult, Window};
+use crate::{Backend, Contradiction, Environment, Generator, Recording, RunResult, Window};
 
 /// With more agents than this, their series and intervals are each joined into one row, because a
 /// result of hundreds of agents would have hundreds of megabytes. Those of the places and of all
@@ -326,21 +326,21 @@ impl AgentResult {
 /// Checks that the numbers of a fleet are exactly those of its agents together.
 ///
 /// # Errors
-/// The first contradiction, in one line.
-pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+/// The first contradiction.
+pub(crate) fn check(result: &RunResult) -> Result<(), Contradiction> {
     if result.agents.is_empty() {
         return Ok(());
     }
     for agent in &result.agents {
         if let Some(part) = agent.result() {
-            crate::check(part).map_err(|problem| format!("agent {}: {problem}", agent.id))?;
+            crate::check(part).map_err(|error| error.within(&format!("agent {}", agent.id)))?;
         }
     }
     for place in &result.places {
         if let Some(part) = &place.result {
-            crate::check(part).map_err(|problem| format!("place {}: {problem}", place.place))?;
-            check_parts(&part.recording, result, |agent| agent.place == place.place)
-                .map_err(|problem| format!("place {}: {problem}", place.place))?;
+            crate::check(part)
+                .and_then(|()| check_parts(&part.recording, result, |it| it.place == place.place))
+                .map_err(|error| error.within(&format!("place {}", place.place)))?;
         }
     }
     check_parts(&result.recording, result, |_| true)
@@ -350,7 +350,7 @@ fn check_parts(
     whole: &Recording,
     result: &RunResult,
     is_part: impl Fn(&AgentResult) -> bool,
-) -> Result<(), String> {
+) -> Result<(), Contradiction> {
     let mut parts = Recording::new();
     let of_parts = result.agents.iter().filter(|agent| is_part(agent));
     for part in of_parts.filter_map(AgentResult::result) {
@@ -378,6 +378,8 @@ fn check_parts(
     if is_same {
         Ok(())
     } else {
-        Err("the recording is not that of the agents together".to_owned())
+        Err(Contradiction(
+            "the recording is not that of the agents together".to_owned(),
+        ))
     }
 }

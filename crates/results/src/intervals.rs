@@ -3,8 +3,8 @@
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::Histogram;
 use crate::over_time::WrittenRows;
+use crate::{Contradiction, Histogram};
 
 /// Maximum number of intervals. If more are needed, every two are joined into one.
 const INTERVALS_MAX: usize = 1024;
@@ -53,16 +53,18 @@ impl Serialize for Interval {
 }
 
 impl TryFrom<WrittenInterval> for Interval {
-    type Error = String;
+    type Error = Contradiction;
 
-    fn try_from(written: WrittenInterval) -> Result<Self, String> {
+    fn try_from(written: WrittenInterval) -> Result<Self, Contradiction> {
         let (min_ns, max_ns) = (written.min_ns.unwrap_or(0), written.max_ns.unwrap_or(0));
         let samples = match (written.hdr_v2_deflate_base64, written.samples) {
             (Some(text), None) => Histogram::distinct_of_deflated(&text, min_ns, max_ns)
-                .map_err(|error| format!("intervals: {error}"))?,
+                .map_err(|error| Contradiction(format!("intervals: {error}")))?,
             (None, samples) => samples.unwrap_or_default(),
             (Some(_), Some(_)) => {
-                return Err("intervals: the samples are given twice".to_owned());
+                return Err(Contradiction(
+                    "intervals: the samples are given twice".to_owned(),
+                ));
             }
         };
         Ok(Self {
@@ -84,9 +86,9 @@ pub struct Intervals {
 }
 
 impl TryFrom<WrittenRows<Interval>> for Intervals {
-    type Error = String;
+    type Error = Contradiction;
 
-    fn try_from(written: WrittenRows<Interval>) -> Result<Self, String> {
+    fn try_from(written: WrittenRows<Interval>) -> Result<Self, Contradiction> {
         let WrittenRows {
             interval_ms,
             mut rows,
@@ -96,10 +98,10 @@ impl TryFrom<WrittenRows<Interval>> for Intervals {
             && interval_ms % Self::DEFAULT_INTERVAL_MS == 0
             && rows.len() <= INTERVALS_MAX;
         if !is_written {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "intervals: {} rows of {interval_ms} ms are not a valid series",
                 rows.len()
-            ));
+            )));
         }
         for row in &rows {
             let ascending = row.samples.is_sorted_by(|a, b| a.0 < b.0);
@@ -108,7 +110,9 @@ impl TryFrom<WrittenRows<Interval>> for Intervals {
                 .iter()
                 .all(|(value, count)| (row.min_ns..=row.max_ns).contains(value) && *count > 0);
             if !ascending || !inside {
-                return Err("intervals: samples contradict their extremes".to_owned());
+                return Err(Contradiction(
+                    "intervals: samples contradict their extremes".to_owned(),
+                ));
             }
             // Several values may share a bucket, and the encoding of a histogram cannot hold a
             // larger count.
@@ -116,7 +120,9 @@ impl TryFrom<WrittenRows<Interval>> for Intervals {
                 total.checked_add(i64::try_from(*count).ok()?)
             });
             if total.is_none() {
-                return Err("intervals: a count is out of range".to_owned());
+                return Err(Contradiction(
+                    "intervals: a count is out of range".to_owned(),
+                ));
             }
         }
         rows.iter_mut().for_each(Interval::join_buckets);

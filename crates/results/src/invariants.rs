@@ -2,12 +2,24 @@
 
 use crate::{Distribution, ErrorKind, Histogram, Recording, RunResult, Summary, parts};
 
+/// How a result, or a part of a saved one, contradicts itself, one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Contradiction(pub(crate) String);
+
+impl Contradiction {
+    /// The same of a part, which the text then begins with.
+    pub(crate) fn within(self, part: &str) -> Self {
+        Self(format!("{part}: {self}"))
+    }
+}
+
 /// Checks that a result does not contradict itself: every request sent is counted once, samples and
 /// counts agree, percentiles do not decrease, and no figure is infinite or NaN.
 ///
 /// # Errors
-/// The first contradiction found, in one line.
-pub fn check(result: &RunResult) -> Result<(), String> {
+/// The first contradiction found.
+pub fn check(result: &RunResult) -> Result<(), Contradiction> {
     check_requests(result)?;
     check_samples(result)?;
     check_schedule(result)?;
@@ -20,7 +32,7 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }
 
-fn check_requests(result: &RunResult) -> Result<(), String> {
+fn check_requests(result: &RunResult) -> Result<(), Contradiction> {
     let recording = &result.recording;
     let counters = &recording.counters;
     let failed = recording.errors.exchanges();
@@ -43,26 +55,28 @@ fn check_requests(result: &RunResult) -> Result<(), String> {
     )?;
     let in_drain = counters.answered_in_drain;
     if in_drain > counters.answered || in_drain > 0 && result.window.drained_ns.is_none() {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "answered_in_drain is {in_drain}, answered {}, the drain {:?}",
             counters.answered, result.window.drained_ns
-        ));
+        )));
     }
     if counters.in_flight == 0 && counters.oldest_in_flight_ns != 0 {
-        return Err("oldest_in_flight_ns is given, but nothing is in flight".to_owned());
+        return Err(Contradiction(
+            "oldest_in_flight_ns is given, but nothing is in flight".to_owned(),
+        ));
     }
     Ok(())
 }
 
-fn check_samples(result: &RunResult) -> Result<(), String> {
+fn check_samples(result: &RunResult) -> Result<(), Contradiction> {
     let recording = &result.recording;
     let answered = u128::from(recording.counters.answered);
     let timed = u128::from(recording.service_time.count());
     if result.plan.load.batch_latency {
         if timed > answered {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "service_time has {timed} samples, answered is {answered}"
-            ));
+            )));
         }
     } else {
         equal("service_time samples", timed, "answered", answered)?;
@@ -80,17 +94,17 @@ fn check_samples(result: &RunResult) -> Result<(), String> {
         ("last_byte", &recording.phases.last_byte),
     ] {
         if u128::from(phase.count()) > timed {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "{name} has {} samples, service_time has {timed}",
                 phase.count()
-            ));
+            )));
         }
     }
     Ok(())
 }
 
 /// Checks the numbers that only a schedule has: due and unsent requests, response times, send lags.
-fn check_schedule(result: &RunResult) -> Result<(), String> {
+fn check_schedule(result: &RunResult) -> Result<(), Contradiction> {
     let Recording {
         counters,
         errors,
@@ -139,7 +153,7 @@ fn check_schedule(result: &RunResult) -> Result<(), String> {
     equal("lags.own samples", samples(&lags.own), "sent", sent)
 }
 
-fn check_intervals(result: &RunResult) -> Result<(), String> {
+fn check_intervals(result: &RunResult) -> Result<(), Contradiction> {
     let rows = result.recording.intervals.rows();
     let in_rows = rows
         .iter()
@@ -154,9 +168,9 @@ fn check_intervals(result: &RunResult) -> Result<(), String> {
         return if (in_rows..=in_rows + drained).contains(&samples) {
             Ok(())
         } else {
-            Err(format!(
+            Err(Contradiction(format!(
                 "service_time has {samples} samples, the intervals have {in_rows}"
-            ))
+            )))
         };
     }
     equal(
@@ -167,7 +181,7 @@ fn check_intervals(result: &RunResult) -> Result<(), String> {
     )
 }
 
-fn check_series(result: &RunResult) -> Result<(), String> {
+fn check_series(result: &RunResult) -> Result<(), Contradiction> {
     let rows = result.recording.series.rows();
     let in_rows = rows.iter().map(|row| u128::from(row.answered)).sum();
     let counters = &result.recording.counters;
@@ -184,7 +198,7 @@ fn check_series(result: &RunResult) -> Result<(), String> {
     }
 }
 
-fn check_summary(summary: &Summary) -> Result<(), String> {
+fn check_summary(summary: &Summary) -> Result<(), Contradiction> {
     let (phases, lags) = (&summary.phases, &summary.lags);
     for (name, distribution) in [
         ("latency", &summary.latency),
@@ -223,7 +237,7 @@ fn check_summary(summary: &Summary) -> Result<(), String> {
     finite("rates stdev", rates.stdev_requests_per_sec)
 }
 
-fn check_distribution(name: &str, distribution: &Distribution) -> Result<(), String> {
+fn check_distribution(name: &str, distribution: &Distribution) -> Result<(), Contradiction> {
     finite(name, distribution.mean_ns)?;
     finite(name, distribution.stdev_ns)?;
     finite(name, distribution.within_stdev_percent)?;
@@ -239,35 +253,42 @@ fn check_distribution(name: &str, distribution: &Distribution) -> Result<(), Str
     for percentile in &distribution.percentiles {
         if !(lowest_ns..=max_ns).contains(&percentile.value_ns) {
             let (percent, value_ns) = (percentile.percent, percentile.value_ns);
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "{name}: p{percent} is {value_ns}, not in {lowest_ns}..={max_ns}"
-            ));
+            )));
         }
         lowest_ns = percentile.value_ns;
     }
     let mean_ns = distribution.mean_ns.unwrap_or(0.0);
     // One part in 10^12 for the rounding of the division.
     if mean_ns < min_ns as f64 * (1.0 - 1e-12) || mean_ns > max_ns as f64 * (1.0 + 1e-12) {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "{name}: mean {mean_ns} is not in {min_ns}..={max_ns}"
-        ));
+        )));
     }
     Ok(())
 }
 
-fn equal(left_name: &str, left: u128, right_name: &str, right: u128) -> Result<(), String> {
+pub(crate) fn equal(
+    left_name: &str,
+    left: u128,
+    right_name: &str,
+    right: u128,
+) -> Result<(), Contradiction> {
     if left == right {
         Ok(())
     } else {
-        Err(format!(
+        Err(Contradiction(format!(
             "{left_name} is {left}, but {right_name} is {right}"
-        ))
+        )))
     }
 }
 
-fn finite(name: &str, value: Option<f64>) -> Result<(), String> {
+fn finite(name: &str, value: Option<f64>) -> Result<(), Contradiction> {
     match value {
-        Some(value) if !value.is_finite() => Err(format!("{name} has the value {value}")),
+        Some(value) if !value.is_finite() => {
+            Err(Contradiction(format!("{name} has the value {value}")))
+        }
         _ => Ok(()),
     }
 }

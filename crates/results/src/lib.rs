@@ -55,7 +55,7 @@ pub use generator::{
 };
 pub use histogram::{BucketsError, Histogram, HistogramError};
 pub use intervals::{Interval, Intervals};
-pub use invariants::check;
+pub use invariants::{Contradiction, check};
 pub use lags::Lags;
 pub use measured::{Measured, Samples};
 pub use metric::{Better, Metric, UnknownMetric};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Contradiction;
 use crate::over_time::WrittenRows;
 
 /// Maximum number of rows. A series that would need more doubles its interval.
@@ -163,22 +164,25 @@ impl SeriesRow {
 }
 
 impl TryFrom<WrittenRows<SeriesRow>> for Series {
-    type Error = String;
+    type Error = Contradiction;
 
-    fn try_from(written: WrittenRows<SeriesRow>) -> Result<Self, String> {
+    fn try_from(written: WrittenRows<SeriesRow>) -> Result<Self, Contradiction> {
         let WrittenRows { interval_ms, rows } = written;
         if interval_ms == 0 {
-            return Err("series: interval_ms is 0".to_owned());
+            return Err(Contradiction("series: interval_ms is 0".to_owned()));
         }
         if rows.len() > ROWS_MAX {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "series: {} rows are more than {ROWS_MAX}",
                 rows.len()
-            ));
+            )));
         }
         for (row, index) in rows.iter().zip(0_u64..) {
             if row.start_ms != index.saturating_mul(interval_ms) {
-                return Err(format!("series: row {index} starts at {} ms", row.start_ms));
+                return Err(Contradiction(format!(
+                    "series: row {index} starts at {} ms",
+                    row.start_ms
+                )));
             }
         }
         Ok(Self { interval_ms, rows })

@@ -187,7 +187,7 @@ fn counts_of_events_that_contradict_each_other_are_found() {
     for (change, said) in changes {
         let mut result = result();
         change(events_of(&mut result));
-        let error = check(&result).expect_err(said);
+        let error = check(&result).expect_err(said).to_string();
         assert!(error.contains(said), "{error}");
     }
 }

@@ -339,7 +339,7 @@ fn the_agents_of_a_large_fleet_keep_their_totals_but_not_their_course_over_time(
 fn a_file_whose_parts_do_not_add_up_is_found() {
     let mut damaged = merged(agents(3));
     damaged.agents.pop();
-    let problem = check(&damaged).expect_err("a part is missing");
+    let problem = check(&damaged).expect_err("a part is missing").to_string();
     assert!(
         problem.contains("not that of the agents together"),
         "{problem}"
@@ -348,7 +348,7 @@ fn a_file_whose_parts_do_not_add_up_is_found() {
     if let AgentOutcome::Delivered(result) = &mut damaged.agents[0].outcome {
         result.recording.counters.sent += 1;
     }
-    let problem = check(&damaged).expect_err("a counter is wrong");
+    let problem = check(&damaged).expect_err("a counter is wrong").to_string();
     assert!(problem.starts_with("agent agent-0: "), "{problem}");
 }
 

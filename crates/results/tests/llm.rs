@@ -145,7 +145,7 @@ fn each_contradiction_about_tokens_is_named() {
     for (change, said) in changes {
         let mut result = result();
         change(result.recording.parts.llm.as_mut().expect("it has tokens"));
-        let problem = check(&result).expect_err(said);
+        let problem = check(&result).expect_err(said).to_string();
         assert!(problem.contains(said), "{problem}");
     }
     let mut result = result();
@@ -169,7 +169,7 @@ fn each_request_is_judged_once() {
     for (change, said) in changes {
         let mut result = result();
         change(result.recording.parts.good.as_mut().expect("it is judged"));
-        let problem = check(&result).expect_err(said);
+        let problem = check(&result).expect_err(said).to_string();
         assert!(problem.contains(said), "{problem}");
     }
 }

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exported::ExportedMetric;
 use crate::metric::{MetricRow, TimeRow};
-use crate::{Histogram, Recording, RunResult};
+use crate::{Contradiction, Histogram, Recording, RunResult};
 
 /// What workers record of a part.
 trait Measurement: Default {
@@ -168,7 +168,7 @@ pub struct PartView {
     /// What other programs get of it during a run.
     pub(crate) exported: fn() -> Vec<ExportedMetric>,
     /// Checks that what it has recorded does not contradict itself or the result.
-    pub(crate) check: fn(&RunResult) -> Result<(), String>,
+    pub(crate) check: fn(&RunResult) -> Result<(), Contradiction>,
     /// What the text of a run has below its totals; empty if there is nothing to show.
     pub text: fn(&RunResult) -> Vec<TextBlock>,
     /// Whether the text is shown only with `--by-name`.

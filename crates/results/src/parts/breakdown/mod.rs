@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{Measurement, PartFinding, PartSection, PartTable, PartView, SectionPosition, profile};
 use crate::counters::is_zero;
-use crate::{Histogram, RunResult};
+use crate::{Contradiction, Histogram, RunResult};
 
 /// A range of latency is a 32nd of the power of two below it: at most 3.1 % wide.
 const RANGE_BITS: u32 = 5;
@@ -763,7 +763,7 @@ pub(super) static VIEW: PartView = PartView {
 };
 
 /// Checks that sums, lists and counts agree.
-fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), Contradiction> {
     let Some(breakdown) = &result.recording.parts.breakdown else {
         return Ok(());
     };
@@ -774,34 +774,36 @@ fn check(result: &RunResult) -> Result<(), String> {
             .replace(end_ns)
             .is_some_and(|before| before >= end_ns)
         {
-            return Err(format!("breakdown: the range {end_ns} is out of order"));
+            return Err(Contradiction(format!(
+                "breakdown: the range {end_ns} is out of order"
+            )));
         }
         let most_ns = u128::from(range.requests) * u128::from(end_ns);
         if u128::from(range.sum_ns()) > most_ns {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "breakdown: {} requests of at most {end_ns} ns took {} ns",
                 range.requests,
                 range.sum_ns()
-            ));
+            )));
         }
         if range.unanswered > range.requests || range.retransmitted > range.requests {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "breakdown: the range {end_ns} has parts above its whole"
-            ));
+            )));
         }
     }
     let samples = result.recording.uncorrected().count();
     let requests = breakdown.requests();
     if requests != samples {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "breakdown: {requests} requests, but {samples} latencies"
-        ));
+        )));
     }
     if breakdown.slowest.len() as u64 != requests.min(LISTED as u64) {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "breakdown: {} requests are listed",
             breakdown.slowest.len()
-        ));
+        )));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartSection, PartTable, PartView, SectionPosition};
 use crate::parts::llm;
-use crate::{ErrorKind, Histogram, RunResult};
+use crate::{Contradiction, ErrorKind, Histogram, RunResult};
 
 /// The events of streaming responses, which are those with a status of 2xx. Only requests of the
 /// window count, as in the rest of the result, except where a field says otherwise: a stream that
@@ -131,7 +131,7 @@ pub(super) static VIEW: PartView = PartView {
 };
 
 /// Checks that counts and samples of events agree.
-fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), Contradiction> {
     let recording = &result.recording;
     let Some(events) = &recording.parts.events else {
         return Ok(());
@@ -175,17 +175,17 @@ fn check(result: &RunResult) -> Result<(), String> {
     ];
     for (part_name, part, whole_name, whole) in at_most {
         if part > whole {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "events: {part_name} is {part}, but {whole_name} is {whole}"
-            ));
+            )));
         }
     }
     let samples = events.per_response.count();
     if samples != events.streams {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "events: per_response has {samples} samples, streams is {}",
             events.streams
-        ));
+        )));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartView};
 use crate::counters::is_zero;
-use crate::{Histogram, RunResult};
+use crate::{Contradiction, Histogram, RunResult};
 
 /// The requests of the window by whether they met all limits of the plan ([`plan::GoodSpec`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ pub(super) static VIEW: PartView = PartView {
 };
 
 /// Checks that each request of the window was judged once.
-fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), Contradiction> {
     let Some(good) = &result.recording.parts.good else {
         return Ok(());
     };
@@ -139,15 +139,15 @@ fn check(result: &RunResult) -> Result<(), String> {
     let judged = good.judged().saturating_add(good.undecided);
     let wanted = counters.sent.saturating_add(counters.unsent);
     if judged != wanted {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "good + bad + undecided is {judged}, but sent + unsent is {wanted}"
-        ));
+        )));
     }
     if good.good > counters.answered {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "good is {}, but answered is {}",
             good.good, counters.answered
-        ));
+        )));
     }
     for (name, part, whole_name, whole) in [
         ("without_end", good.without_end, "good", good.good),
@@ -165,9 +165,9 @@ fn check(result: &RunResult) -> Result<(), String> {
         ),
     ] {
         if part > whole {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "good requests: {name} is {part}, but {whole_name} is {whole}"
-            ));
+            )));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartView};
 use crate::counters::is_zero;
-use crate::{EventRecording, Histogram, RunResult};
+use crate::{Contradiction, EventRecording, Histogram, RunResult};
 
 /// The tokens in the streams of a language model, which are the responses with a status of 2xx.
 /// Only requests of the window count, except where a field says otherwise.
@@ -273,12 +273,14 @@ pub(super) static VIEW: PartView = PartView {
 };
 
 /// Checks that counts and samples of tokens agree.
-fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), Contradiction> {
     let Some(llm) = &result.recording.parts.llm else {
         return Ok(());
     };
     let Some(events) = &result.recording.parts.events else {
-        return Err("tokens: there are tokens without events".to_owned());
+        return Err(Contradiction(
+            "tokens: there are tokens without events".to_owned(),
+        ));
     };
     check_equal_counts(llm, events)?;
     // The first tokens of responses that were read after the window did not arrive in it.
@@ -289,7 +291,7 @@ fn check(result: &RunResult) -> Result<(), String> {
     check_parts_of_counts(llm, arrived)
 }
 
-fn check_equal_counts(llm: &LlmRecording, events: &EventRecording) -> Result<(), String> {
+fn check_equal_counts(llm: &LlmRecording, events: &EventRecording) -> Result<(), Contradiction> {
     let finished = llm.finish.all().iter().map(|(_, count)| count).sum();
     let responses = llm.responses;
     let streams = responses.saturating_add(llm.errors);
@@ -305,9 +307,9 @@ fn check_equal_counts(llm: &LlmRecording, events: &EventRecording) -> Result<(),
         ),
     ] {
         if one != other {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "tokens: {name} is {one}, but {other_name} is {other}"
-            ));
+            )));
         }
     }
     Ok(())
@@ -315,7 +317,7 @@ fn check_equal_counts(llm: &LlmRecording, events: &EventRecording) -> Result<(),
 
 /// Checks that no count is above the one that includes it. `arrived` is how many events there are
 /// to time.
-fn check_parts_of_counts(llm: &LlmRecording, arrived: u64) -> Result<(), String> {
+fn check_parts_of_counts(llm: &LlmRecording, arrived: u64) -> Result<(), Contradiction> {
     let responses = ("responses", llm.responses);
     let with_tokens = llm.responses.saturating_sub(llm.without_tokens);
     let with_tokens = ("responses with tokens", with_tokens);
@@ -339,9 +341,9 @@ fn check_parts_of_counts(llm: &LlmRecording, arrived: u64) -> Result<(), String>
         ),
     ] {
         if part > whole {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "tokens: {part_name} is {part}, but {whole_name} is {whole}"
-            ));
+            )));
         }
     }
     Ok(())

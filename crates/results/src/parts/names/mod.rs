@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{PartField, PartSection, PartTable, PartView, SectionPosition};
 use crate::counters::is_zero;
-use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses};
+use crate::invariants;
+use crate::{
+    Contradiction, Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses,
+};
 
 /// The requests with one name: those of a file can have names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,7 +227,7 @@ pub(super) static VIEW_BY_ADDRESS: PartView = PartView {
 
 /// Checks that the requests of all names, or to all addresses, together are those of the run, and
 /// that those of each are counted once.
-fn check(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
+fn check(result: &RunResult, names: &[NameRecording]) -> Result<(), Contradiction> {
     if names.is_empty() {
         return Ok(());
     }
@@ -234,7 +237,7 @@ fn check(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
     check_sums(names, &result.recording)
 }
 
-fn check_one(named: &NameRecording, is_open: bool) -> Result<(), String> {
+fn check_one(named: &NameRecording, is_open: bool) -> Result<(), Contradiction> {
     let name = &named.name;
     let [answered, in_flight] = [named.answered, named.in_flight].map(u128::from);
     let found = answered + u128::from(named.errors.exchanges()) + in_flight;
@@ -260,7 +263,7 @@ fn check_one(named: &NameRecording, is_open: bool) -> Result<(), String> {
     )
 }
 
-fn check_sums(names: &[NameRecording], recording: &Recording) -> Result<(), String> {
+fn check_sums(names: &[NameRecording], recording: &Recording) -> Result<(), Contradiction> {
     let counters = &recording.counters;
     let sum = |count: fn(&NameRecording) -> u64| -> u128 {
         names.iter().map(|named| u128::from(count(named))).sum()
@@ -307,12 +310,6 @@ fn equal(
     left: u128,
     right_name: &str,
     right: u128,
-) -> Result<(), String> {
-    if left == right {
-        Ok(())
-    } else {
-        Err(format!(
-            "{name}: {left_name} is {left}, but {right_name} is {right}"
-        ))
-    }
+) -> Result<(), Contradiction> {
+    invariants::equal(left_name, left, right_name, right).map_err(|error| error.within(name))
 }

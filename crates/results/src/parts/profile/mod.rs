@@ -7,6 +7,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 
 use super::{PartSection, PartTable, PartView, SectionPosition};
+use crate::Contradiction;
 
 /// What a profiler has seen of a server, before it is compared with the requests. Times are those
 /// of CLOCK_MONOTONIC.
@@ -328,23 +329,23 @@ pub(super) static VIEW: PartView = PartView {
 pub(super) use view::lines;
 
 /// Checks that stacks name functions that there are, and that samples add up.
-fn check(profile: &Profile) -> Result<(), String> {
+fn check(profile: &Profile) -> Result<(), Contradiction> {
     let functions = profile.stack_functions.len();
     let named = profile.stacks.iter().flat_map(|stack| &stack.functions);
     if let Some(unknown) = named.into_iter().find(|at| **at as usize >= functions) {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "profile: a stack has function {unknown} of {functions}"
-        ));
+        )));
     }
     let counts = profile.stacks.iter();
     let counted = counts.fold(profile.samples_left_out, |sum, stack| {
         sum.saturating_add(stack.slow).saturating_add(stack.other)
     });
     if counted != profile.samples {
-        return Err(format!(
+        return Err(Contradiction(format!(
             "profile: the stacks have {counted} samples, not {}",
             profile.samples
-        ));
+        )));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartSection, PartTable, PartView, SectionPosition};
-use crate::{Histogram, RunResult};
+use crate::{Contradiction, Histogram, RunResult};
 
 /// The packets of all QUIC connections (HTTP/3) within the window. A connection counts when it is
 /// closed, and those that are open at the end of the window count then.
@@ -161,7 +161,7 @@ pub(super) static VIEW: PartView = PartView {
 };
 
 /// Checks that counts and samples of packets agree.
-fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), Contradiction> {
     let Some(quic) = &result.recording.parts.quic else {
         return Ok(());
     };
@@ -172,9 +172,9 @@ fn check(result: &RunResult) -> Result<(), String> {
         ("mtu", quic.mtu.count()),
     ] {
         if samples != connections {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "quic: {name} has {samples} samples, but rtt has {connections}"
-            ));
+            )));
         }
     }
     for (name, bytes, datagrams) in [
@@ -182,9 +182,9 @@ fn check(result: &RunResult) -> Result<(), String> {
         ("received", quic.bytes_received, quic.datagrams_received),
     ] {
         if bytes < datagrams {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "quic: {bytes} bytes {name} are fewer than the datagrams, {datagrams}"
-            ));
+            )));
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartSection, PartTable, PartView, SectionPosition};
-use crate::{Histogram, RunResult};
+use crate::{Contradiction, Histogram, RunResult};
 
 /// The CPU time of a server's processes within the window, those of their children included. Of a
 /// fleet, it is that of all servers together.
@@ -68,13 +68,13 @@ pub(super) static VIEW: PartView = PartView {
 };
 
 /// Checks that CPU time was measured over some time.
-fn check(result: &RunResult) -> Result<(), String> {
+fn check(result: &RunResult) -> Result<(), Contradiction> {
     let server = result.recording.parts.server;
     match server.filter(|server| server.elapsed_ns == 0 && server.cpu_ns > 0) {
-        Some(server) => Err(format!(
+        Some(server) => Err(Contradiction(format!(
             "the server used {} ns of CPU time in no time",
             server.cpu_ns
-        )),
+        ))),
         None => Ok(()),
     }
 }

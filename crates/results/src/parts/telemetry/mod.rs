@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::PartView;
+use crate::Contradiction;
 use crate::over_time::WrittenRows;
 
 pub use page::{GAUGES, Gauge, SocketValue, scope, summary, troubles_finding};
@@ -137,15 +138,15 @@ pub struct SocketTimeline {
 }
 
 impl TryFrom<WrittenRows<SocketMoment>> for SocketTimeline {
-    type Error = String;
+    type Error = Contradiction;
 
-    fn try_from(written: WrittenRows<SocketMoment>) -> Result<Self, String> {
+    fn try_from(written: WrittenRows<SocketMoment>) -> Result<Self, Contradiction> {
         let WrittenRows { interval_ms, rows } = written;
         if rows.len() > TIMELINE_ROWS_MAX {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "telemetry over time: {} rows are more than {TIMELINE_ROWS_MAX}",
                 rows.len()
-            ));
+            )));
         }
         // The true length of an interval may exceed the written one by half a millisecond.
         let latest_ms = |at: u64| at.saturating_mul(interval_ms.saturating_add(1));
@@ -153,10 +154,10 @@ impl TryFrom<WrittenRows<SocketMoment>> for SocketTimeline {
             .zip(&rows)
             .find(|(at, row)| row.start_ms > latest_ms(*at))
         {
-            return Err(format!(
+            return Err(Contradiction(format!(
                 "telemetry over time: row {at} starts at {} ms",
                 row.start_ms
-            ));
+            )));
         }
         Ok(Self { interval_ms, rows })
     }
