@@ -28,8 +28,9 @@ impl ServerProfile {
         let started = started.and_then(|ProfiledServer { host, server }| match host {
             Some(host) => coordinator.profile_host(host, server).map(Self::Elsewhere),
             None => {
-                let profiling = Profiler::prepare(server)?.start();
-                profiling.map(Self::Here).map_err(|error| error.to_string())
+                let profiler = Profiler::prepare(server).map_err(|error| error.to_string())?;
+                let profiling = profiler.start().map_err(|error| error.to_string());
+                profiling.map(Self::Here)
             }
         });
         started.map_err(|why| FleetError::Profile {

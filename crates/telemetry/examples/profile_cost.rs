@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let server = words.next().ok_or("which server?")?;
     let seconds: u64 = words
@@ -16,7 +16,7 @@ fn main() -> Result<(), String> {
         .and_then(|word| word.parse().ok())
         .ok_or("for how many seconds?")?;
     let profiler = telemetry::Profiler::prepare(&server)?;
-    let profiling = profiler.start().map_err(|error| error.to_string())?;
+    let profiling = profiler.start()?;
     std::thread::sleep(Duration::from_secs(seconds));
     let samples = profiling.finish();
     let cpu_us = samples.cpu_ns.unwrap_or_default() / 1_000;

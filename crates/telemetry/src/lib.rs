@@ -27,4 +27,5 @@ pub use profile::{Profiler, Profiling, addresses_in_records};
 pub use sampler::{Sampler, SamplerOptions, Sampling, Window};
 pub use server::{ServerAddress, ServerMeter};
 pub use server_cpu::ServerCpuMeter;
+pub use target::AttachError;
 pub use thread::ThreadMeter;

@@ -17,7 +17,7 @@ use crate::clock::{self, monotonic_ns};
 use crate::file::read;
 use crate::procfs::process::Usage;
 use crate::sampler::Window;
-use crate::target::{Target, numbers_in};
+use crate::target::{AttachError, Target, numbers_in};
 
 /// A server whose CPU time can be measured.
 #[derive(Debug)]
@@ -45,16 +45,16 @@ struct Reading {
 }
 
 impl Server {
-    fn find(name: &str) -> Result<Self, String> {
+    fn find(name: &str) -> Result<Self, AttachError> {
         let root = Path::new("/");
         let target = Target::find(root, name)?;
         if target.processes(root).is_empty() {
-            return Err(format!("{target} is this program, which makes the load"));
+            return Err(AttachError::LoadGenerator(target.to_string()));
         }
         Ok(Self {
             target,
             root: root.to_owned(),
-            tick_ns: clock::tick_ns().ok_or("this system does not tell the length of a tick")?,
+            tick_ns: clock::tick_ns().ok_or(AttachError::NoTick)?,
         })
     }
 
@@ -101,8 +101,8 @@ impl ServerCpuMeter {
     /// starts the thread, which waits for [`Self::begin`].
     ///
     /// # Errors
-    /// If nothing has this name, or no thread can be started, on one line.
-    pub fn start(name: &str) -> Result<Self, String> {
+    /// If nothing has this name, or no thread can be started.
+    pub fn start(name: &str) -> Result<Self, AttachError> {
         let server = Server::find(name)?;
         let (window, begun) = mpsc::channel();
         let thread = std::thread::Builder::new().name("server-cpu".to_owned());
@@ -116,7 +116,7 @@ impl ServerCpuMeter {
             wait_until(window.end_ns, &begun);
             Some(server.between(&begin, &server.reading()))
         });
-        let thread = thread.map_err(|error| format!("unable to create a thread: {error}"))?;
+        let thread = thread.map_err(AttachError::Thread)?;
         Ok(Self { window, thread })
     }
 
@@ -306,10 +306,14 @@ mod tests {
 
     #[test]
     fn a_server_that_is_not_there_is_named() {
-        let error = ServerCpuMeter::start("no such server").expect_err("it is not there");
+        let error = ServerCpuMeter::start("no such server")
+            .expect_err("it is not there")
+            .to_string();
         assert!(error.contains("\"no such server\""), "{error}");
         let own = std::process::id().to_string();
-        let error = ServerCpuMeter::start(&own).expect_err("it makes the load");
+        let error = ServerCpuMeter::start(&own)
+            .expect_err("it makes the load")
+            .to_string();
         assert!(error.contains("is this program"), "{error}");
     }
 

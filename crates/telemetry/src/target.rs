@@ -18,6 +18,38 @@ pub(crate) enum Target {
     Name(String),
 }
 
+/// Why a server cannot be measured or sampled, one line.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// No process has this number.
+    #[error("no process has the number {0}")]
+    NoProcess(u32),
+    /// No process belongs to this unit.
+    #[error("no process belongs to the unit {0}")]
+    EmptyUnit(String),
+    /// Neither a process nor a unit has this name.
+    #[error(
+        "no process is called {0:?}, and no unit (expected the number of a process, a systemd \
+         unit, or the name of a program)"
+    )]
+    UnknownName(String),
+    /// This server is the load generator.
+    #[error("{0} is this program, which makes the load")]
+    LoadGenerator(String),
+    /// This server has ended meanwhile.
+    #[error("{0} has ended")]
+    Ended(String),
+    /// This process cannot be sampled, for this reason.
+    #[error("process {0} cannot be sampled: {1}")]
+    Sampling(u32, String),
+    /// CPU times of processes cannot be read without it.
+    #[error("this system does not tell the length of a tick")]
+    NoTick,
+    /// The system cannot create the thread that measures.
+    #[error("unable to create a thread: {0}")]
+    Thread(std::io::Error),
+}
+
 /// No service has more processes.
 pub(crate) const PROCESSES_MAX: usize = 1024;
 
@@ -35,13 +67,13 @@ impl Target {
     /// process.
     ///
     /// # Errors
-    /// If nothing has this name, on one line.
-    pub(crate) fn find(root: &Path, name: &str) -> Result<Self, String> {
+    /// If nothing has this name.
+    pub(crate) fn find(root: &Path, name: &str) -> Result<Self, AttachError> {
         if let Ok(process) = name.parse::<u32>() {
             return if root.join("proc").join(name).exists() {
                 Ok(Self::Process(process))
             } else {
-                Err(format!("no process has the number {process}"))
+                Err(AttachError::NoProcess(process))
             };
         }
         let is_unit = UNIT_ENDINGS.iter().any(|ending| name.ends_with(ending));
@@ -59,11 +91,8 @@ impl Target {
         let target = Self::Name(name.to_owned());
         match is_unit || target.processes(root).is_empty() {
             false => Ok(target),
-            true if is_unit => Err(format!("no process belongs to the unit {name}")),
-            true => Err(format!(
-                "no process is called {name:?}, and no unit (expected the number of a process, \
-                 a systemd unit, or the name of a program)"
-            )),
+            true if is_unit => Err(AttachError::EmptyUnit(name.to_owned())),
+            true => Err(AttachError::UnknownName(name.to_owned())),
         }
     }
 
@@ -190,7 +219,7 @@ mod tests {
         folder
     }
 
-    fn found(name: &str) -> Result<Vec<u32>, String> {
+    fn found(name: &str) -> Result<Vec<u32>, AttachError> {
         let folder = machine();
         let target = Target::find(folder.path(), name)?;
         Ok(target.processes(folder.path()).into_iter().collect())
@@ -207,7 +236,7 @@ mod tests {
             ("a server", vec![12]),
             ("a-very-long-name-of-a-program", vec![13]),
         ] {
-            assert_eq!(found(name), Ok(processes), "{name}");
+            assert_eq!(found(name).unwrap(), processes, "{name}");
         }
     }
 
@@ -221,7 +250,7 @@ mod tests {
             ("../system.slice/web", "no process is called"),
             ("99999999999", "no process is called"),
         ] {
-            let error = found(name).expect_err(name);
+            let error = found(name).expect_err(name).to_string();
             assert!(error.contains(part), "{error}");
         }
     }

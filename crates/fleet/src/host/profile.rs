@@ -45,8 +45,8 @@ impl DeputyProfile {
         if self.0.is_some() {
             return Err("a server is being sampled already".to_owned());
         }
-        let profiling = Profiler::prepare(server)?.start();
-        self.0 = Some(profiling.map_err(|error| error.to_string())?);
+        let profiler = Profiler::prepare(server).map_err(|error| error.to_string())?;
+        self.0 = Some(profiler.start().map_err(|error| error.to_string())?);
         Ok(ProfileReturn::Started)
     }
 }

@@ -26,7 +26,7 @@ use self::record::Task;
 use self::sampling::SamplingState;
 use self::threads::ThreadMeter;
 use crate::clock;
-use crate::target::{PROCESSES_MAX, Target};
+use crate::target::{AttachError, PROCESSES_MAX, Target};
 
 /// A profiler that is ready to start.
 pub struct Profiler(SamplingState);
@@ -45,14 +45,14 @@ impl Profiler {
     /// process, a systemd unit, or what processes are called.
     ///
     /// # Errors
-    /// On one line: if there is no such process, if this user may not sample it, or if this kernel
+    /// If there is no such process, if this user may not sample it, or if this kernel
     /// or container does not allow it.
-    pub fn prepare(name: &str) -> Result<Self, String> {
+    pub fn prepare(name: &str) -> Result<Self, AttachError> {
         let root = Path::new("/");
         let target = Target::find(root, name)?;
         let processes = target.processes(root);
         let Some(first) = processes.first() else {
-            return Err(format!("{target} is this program, which makes the load"));
+            return Err(AttachError::LoadGenerator(target.to_string()));
         };
         let now_ns = clock::monotonic_ns().unwrap_or_default();
         let mut threads = ThreadMeter::new(*first, now_ns);
@@ -61,10 +61,10 @@ impl Profiler {
             let process = *process;
             counters
                 .add(process, |thread| threads.add(Task { process, thread }))
-                .map_err(|error| format!("process {process} cannot be sampled: {error}"))?;
+                .map_err(|error| AttachError::Sampling(process, error.to_string()))?;
         }
         if counters.is_empty() {
-            return Err(format!("{target} has ended"));
+            return Err(AttachError::Ended(target.to_string()));
         }
         let mut state = SamplingState::new(target, counters, threads);
         if processes.len() == PROCESSES_MAX {
