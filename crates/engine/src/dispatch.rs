@@ -244,7 +244,8 @@ impl WorkerTask {
         };
         let mut worker = match Worker::<L, S>::new(parts, share, stuck_guard) {
             Ok(worker) => worker,
-            Err(message) => {
+            Err(error) => {
+                let message = error.to_string();
                 let _ = messages.send(WorkerMessage::SetupFailed { index, message });
                 return;
             }

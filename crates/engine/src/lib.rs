@@ -37,6 +37,7 @@ pub use worker::{WorkerResult, WorkerSettings};
 
 use plan::FleetSchedule;
 use protocol::proxy::ProxyClient;
+use protocol::request::RequestError;
 use protocol::tls::TlsClient;
 use results::{ErrorKind, Recording, Settling, ThreadUsage, WorkerLags, WorkerUsage};
 use source::RequestSource;
@@ -156,4 +157,21 @@ pub enum EngineError {
         /// The reason, in one line.
         message: String,
     },
+}
+
+/// Why a worker cannot be set up, one line.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// What its source returns is no request.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Its source returns several requests in one text, which is HTTP/1 pipelining.
+    #[error("several requests at once need HTTP/1.1; over HTTP/2 return one, and set --streams")]
+    SeveralRequests,
+    /// Other threads could not wake it.
+    #[error("cannot be woken by other threads: {0}")]
+    Waker(std::io::Error),
+    /// It ran, but the recording of this worker was taken away.
+    #[error("the recording of worker {0} was taken away")]
+    TakenAway(usize),
 }

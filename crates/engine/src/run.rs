@@ -8,7 +8,7 @@ use crate::snapshots::{Observer, ProgressReport, SnapshotMerger};
 use crate::source::RequestSource;
 use crate::warmup::Warmup;
 use crate::worker::{STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings};
-use crate::{EngineError, RunInputs, RunOutcome, UsageProbe};
+use crate::{EngineError, RunInputs, RunOutcome, UsageProbe, WorkerError};
 use eventloop::{EventLoop, monotonic_ns};
 use plan::{BackendChoice, FleetSchedule, Lanes, RunPlan};
 use protocol::Session;
@@ -345,7 +345,7 @@ pub fn run_here<L: EventLoop, S: Session>(
     parts: WorkerParts<L, S>,
     times: RunTimes,
     observer: Option<&mut dyn Observer>,
-) -> Result<WorkerResult, String> {
+) -> Result<WorkerResult, WorkerError> {
     let index = parts.settings.worker as usize;
     let share = shared_schedule(&parts.settings).map(|shared| shared.share(index));
     let mut worker = set_up(parts, share)?;
@@ -368,7 +368,7 @@ pub fn run_here<L: EventLoop, S: Session>(
             }
         }
     }
-    result.ok_or_else(|| format!("the recording of worker {index} was taken away"))
+    result.ok_or(WorkerError::TakenAway(index))
 }
 
 /// Runs several workers in the calling thread, in turns. Their loops must belong together, like
@@ -381,7 +381,7 @@ pub fn run_here<L: EventLoop, S: Session>(
 pub fn run_together<L: EventLoop, S: Session>(
     parts: Vec<WorkerParts<L, S>>,
     times: RunTimes,
-) -> Result<Vec<WorkerResult>, String> {
+) -> Result<Vec<WorkerResult>, WorkerError> {
     let shared = parts
         .first()
         .and_then(|part| shared_schedule(&part.settings));
@@ -474,7 +474,7 @@ fn shared_schedule(settings: &WorkerSettings) -> Option<SharedSchedule> {
 fn set_up<L: EventLoop, S: Session>(
     parts: WorkerParts<L, S>,
     share: Option<ScheduleShare>,
-) -> Result<Worker<L, S>, String> {
+) -> Result<Worker<L, S>, WorkerError> {
     Worker::new(parts, share, StuckGuard::default())
 }
 

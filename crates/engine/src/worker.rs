@@ -46,6 +46,7 @@ mod writer;
 pub use settings::WorkerSettings;
 pub(crate) use watch::{ScriptTime, standstill_within};
 
+use crate::WorkerError;
 use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::error_kinds;
 use crate::run::{WorkerMessage, WorkerParts};
@@ -175,7 +176,7 @@ fn writer<L: EventLoop, S: Session>(
     context: &mut S::Context,
     settings: &WorkerSettings,
     source: &dyn RequestSource,
-) -> Result<RequestWriter<S>, String> {
+) -> Result<RequestWriter<S>, WorkerError> {
     let Some(file) = source.file() else {
         return RequestWriter::new(io, context, source.fixed().as_deref(), settings.pipeline);
     };
@@ -188,7 +189,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         parts: WorkerParts<L, S>,
         share: Option<ScheduleShare>,
         stuck_guard: StuckGuard,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, WorkerError> {
         let WorkerParts {
             mut io,
             mut context,
@@ -201,9 +202,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let recorded = writer.recorded().map(|it| it.due_ns().len() as u64);
         settings.requests = settings.requests.into_iter().chain(recorded).min();
         if let Some(share) = share.as_ref().filter(|share| share.needs_waker()) {
-            let waker = io.waker(WAKER);
-            let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));
-            share.set_waker(waker?);
+            share.set_waker(io.waker(WAKER).map_err(WorkerError::Waker)?);
         }
         let has_unstamped = has_unstamped(&settings, S::TRANSPORT);
         let source = GuardedSource::new(source, stuck_guard);

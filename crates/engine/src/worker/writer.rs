@@ -1,18 +1,15 @@
 //! Writes requests to connections: the prepared batches, or those of a source.
 
 use super::network::{Network, SpareBuffers};
+use crate::WorkerError;
 use crate::exchanges::{Exchange, Exchanges};
 use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
-use protocol::request::{self, RequestText};
+use protocol::request::{self, RequestError, RequestText};
 use protocol::{Captured, ExchangeId, Requests, Session, SessionError, Transport};
 use requests::{RecordedRequests, Renderer};
 use results::Attribution;
 use std::sync::Arc;
-
-/// Several requests in one text are HTTP/1 pipelining.
-const ONE_AT_A_TIME: &str =
-    "several requests at once need HTTP/1.1; over HTTP/2 return one, and set --streams";
 
 /// The most requests of a file whose heads are encoded before the run (HTTP/2, HTTP/3). Each worker
 /// has them in memory, so those of a larger file are encoded when they are sent.
@@ -144,7 +141,7 @@ impl<S: Session> RequestWriter<S> {
         context: &mut S::Context,
         fixed: Option<&[u8]>,
         pipeline: u32,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, WorkerError> {
         let batches = match fixed {
             Some(batch) => {
                 let mut prepared = Vec::new();
@@ -153,7 +150,7 @@ impl<S: Session> RequestWriter<S> {
                     prepare_all::<S>(context, batch, &mut prepared)?;
                 }
                 if !S::SENDS_TEXT && prepared.len() > 1 {
-                    return Err(ONE_AT_A_TIME.to_owned());
+                    return Err(WorkerError::SeveralRequests);
                 }
                 let text = batch.repeat(times as usize);
                 let shared = if S::TRANSPARENT {
@@ -185,7 +182,7 @@ impl<S: Session> RequestWriter<S> {
         file: FromFile,
         (number, total): (u32, u32),
         clients: u32,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, WorkerError> {
         let set = &file.set;
         let count = if S::SENDS_TEXT || set.len() <= ENCODED_MAX {
             set.len()
@@ -330,7 +327,7 @@ impl<S: Session> RequestWriter<S> {
         context: &mut S::Context,
         text: &[u8],
         batches: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), WorkerError> {
         if text.is_empty() || self.prepared_text != text {
             self.prepared.clear();
             self.prepared_text.clear();
@@ -352,7 +349,7 @@ impl<S: Session> RequestWriter<S> {
         if S::SENDS_TEXT || self.prepared.len() == batches as usize {
             Ok(())
         } else {
-            Err(ONE_AT_A_TIME.to_owned())
+            Err(WorkerError::SeveralRequests)
         }
     }
 
@@ -576,10 +573,9 @@ fn prepare_all<S: Session>(
     context: &mut S::Context,
     text: &[u8],
     prepared: &mut Vec<S::Prepared>,
-) -> Result<(), String> {
+) -> Result<(), RequestError> {
     for request in request::split(text) {
-        let request = request.map_err(|error| error.to_string())?;
-        prepared.push(S::prepare(context, &request));
+        prepared.push(S::prepare(context, &request?));
     }
     Ok(())
 }
