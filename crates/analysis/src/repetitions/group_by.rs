@@ -12,23 +12,30 @@ const TARGET: &str = "target";
 /// What says of a run that other text is above it than above others.
 pub(crate) const TEXT_ABOVE: &str = "text above";
 
+/// A part that no run's name has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{part:?} is no part of these runs' names (they have: {})", .known.join(", "))]
+pub struct UnknownPart {
+    part: String,
+    known: Vec<String>,
+}
+
 impl Reading {
     /// Averages runs whose names agree in these parts: `target`, or the names of settings. Runs
     /// with different loads stay apart, so the profile is always a part.
     ///
     /// # Errors
-    /// The name of a part that no run has, with the parts that there are.
-    pub fn group_by(&mut self, parts: &[String]) -> Result<(), String> {
+    /// If no run has one of the parts.
+    pub fn group_by(&mut self, parts: &[String]) -> Result<(), UnknownPart> {
         let settings = self.observations.iter().flat_map(|run| &run.settings);
         let factors = settings.map(|setting| setting.factor.as_str());
         // The profile is always a part.
         let known: BTreeSet<&str> = factors.chain([TARGET]).collect();
         if let Some(part) = parts.iter().find(|part| !known.contains(part.as_str())) {
-            let known: Vec<&str> = known.into_iter().collect();
-            return Err(format!(
-                "{part:?} is no part of these runs' names (they have: {})",
-                known.join(", ")
-            ));
+            return Err(UnknownPart {
+                part: part.clone(),
+                known: known.into_iter().map(str::to_owned).collect(),
+            });
         }
         let is_wanted = |name: &str| parts.iter().any(|part| part == name);
         for run in &mut self.observations {
