@@ -64,7 +64,7 @@ pub(super) fn open(
     }
     if let Some(value) = &arguments.otlp {
         let variable = |name: &str| console.variable(name)?.into_string().ok();
-        let settings = Settings::of(value, variable).map_err(Refusal)?;
+        let settings = Settings::of(value, variable).map_err(|error| Refusal(error.to_string()))?;
         outputs.push(Box::new(Otlp::start(settings, unix_ns).context("--otlp")?));
     }
     Ok(outputs)

@@ -25,7 +25,7 @@ use messages::{KeyValue, Resource, Scope, Value};
 use points::Context;
 use results::exported::{ExportedMetric, ExportedRun, exported};
 
-pub use settings::{Endpoint, Settings};
+pub use settings::{Endpoint, InvalidSetting, Settings};
 
 /// Why nothing can be sent to a collector, one line.
 #[derive(Debug, thiserror::Error)]
@@ -296,13 +296,14 @@ fn post(settings: &Settings) -> Result<Box<Post>, ClientError> {
         } else {
             &mut events
         };
-        match gzip {
+        let sent = match gzip {
             true => {
                 let message = compressed(message).map_err(|error| error.to_string())?;
                 client.post(path, headers, &message)
             }
             false => client.post(path, headers, message),
-        }
+        };
+        sent.map_err(|error| error.to_string())
     }))
 }
 

@@ -44,12 +44,33 @@ pub struct Settings {
     pub attributes: Vec<(String, String)>,
 }
 
+/// Why `--otlp` or a variable of the environment is not valid, one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {problem}")]
+pub struct InvalidSetting {
+    /// The option or the variable.
+    name: String,
+    problem: String,
+}
+
+impl InvalidSetting {
+    fn new(name: &str, problem: impl ToString) -> Self {
+        Self {
+            name: name.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
 impl Settings {
     /// Those of `--otlp VALUE` with these environment variables.
     ///
     /// # Errors
-    /// What is wrong with the URL or with which variable, in one line.
-    pub fn of(value: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    /// If the URL or a variable is not valid.
+    pub fn of(
+        value: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, InvalidSetting> {
         // An empty one is as if it were not set, says the specification.
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let environment = Environment(&variable);
@@ -75,11 +96,11 @@ impl Environment<'_> {
         .find_map(|name| Some(((self.0)(&name)?, name)))
     }
 
-    fn endpoint(&self, value: &str, signal: &str) -> Result<Endpoint, String> {
+    fn endpoint(&self, value: &str, signal: &str) -> Result<Endpoint, InvalidSetting> {
         let target = if value == FROM_ENVIRONMENT {
             self.target(signal)?
         } else {
-            below(value, signal).map_err(|error| format!("--otlp: {error}"))?
+            below(value, signal).map_err(|error| InvalidSetting::new("--otlp", error))?
         };
         let mut headers = Vec::new();
         if let Some((text, name)) = self.get(signal, "HEADERS") {
@@ -87,9 +108,8 @@ impl Environment<'_> {
             // Each would end the request or its header.
             let is_bad = |text: &str| text.contains(|c: char| c.is_ascii_control());
             if let Some((key, _)) = headers.iter().find(|it| is_bad(&it.0) || is_bad(&it.1)) {
-                return Err(format!(
-                    "{name}: the header {key:?} has a control character"
-                ));
+                let problem = format!("the header {key:?} has a control character");
+                return Err(InvalidSetting::new(&name, problem));
             }
         }
         if let Some(credentials) = target.credentials() {
@@ -100,7 +120,10 @@ impl Environment<'_> {
             None => DEFAULT_TIMEOUT,
             Some((text, name)) => match text.trim().parse() {
                 Ok(ms) if ms > 0 => Duration::from_millis(ms),
-                _ => return Err(format!("{name}: {text:?} is not a number of milliseconds")),
+                _ => {
+                    let problem = format!("{text:?} is not a number of milliseconds");
+                    return Err(InvalidSetting::new(&name, problem));
+                }
             },
         };
         let gzip = match self.get(signal, "COMPRESSION") {
@@ -109,9 +132,8 @@ impl Environment<'_> {
                 "gzip" => true,
                 "none" => false,
                 _ => {
-                    return Err(format!(
-                        "{name}: {text:?} is unknown (expected gzip or none)"
-                    ));
+                    let problem = format!("{text:?} is unknown (expected gzip or none)");
+                    return Err(InvalidSetting::new(&name, problem));
                 }
             },
         };
@@ -125,25 +147,26 @@ impl Environment<'_> {
     }
 
     /// The endpoint that the environment names.
-    fn target(&self, signal: &str) -> Result<Target, String> {
+    fn target(&self, signal: &str) -> Result<Target, InvalidSetting> {
         if let Some((protocol, name)) = self.get(signal, "PROTOCOL")
             && protocol != "http/protobuf"
         {
-            return Err(format!(
-                "{name}: {protocol:?} is not supported (expected http/protobuf, or --otlp with the \
-                 URL of a collector that takes it, like http://localhost:4318)"
-            ));
+            let problem = format!(
+                "{protocol:?} is not supported (expected http/protobuf, or --otlp with the URL of \
+                 a collector that takes it, like http://localhost:4318)"
+            );
+            return Err(InvalidSetting::new(&name, problem));
         }
         let own = format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT");
         if let Some(url) = (self.0)(&own) {
-            return Target::parse(&url).map_err(|error| format!("{own}: {error}"));
+            return Target::parse(&url).map_err(|error| InvalidSetting::new(&own, error));
         }
         let of_all = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let url = (self.0)(of_all).unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
-        below(&url, signal).map_err(|error| format!("{of_all}: {error}"))
+        below(&url, signal).map_err(|error| InvalidSetting::new(of_all, error))
     }
 
-    fn attributes(&self) -> Result<Vec<(String, String)>, String> {
+    fn attributes(&self) -> Result<Vec<(String, String)>, InvalidSetting> {
         let name = "OTEL_RESOURCE_ATTRIBUTES";
         let mut attributes = match (self.0)(name) {
             Some(text) => pairs(&text, name)?,
@@ -168,11 +191,12 @@ fn below(base: &str, signal: &str) -> Result<Target, UrlError> {
 }
 
 /// `key=value,key=value`, percent-encoded as in a baggage header of W3C without properties.
-fn pairs(text: &str, name: &str) -> Result<Vec<(String, String)>, String> {
+fn pairs(text: &str, name: &str) -> Result<Vec<(String, String)>, InvalidSetting> {
     let refused = |pair: &str| {
         // The value may be a secret.
         let key = pair.split('=').next().unwrap_or_default();
-        format!("{name}: {key:?} is not a pair (expected key=value, with commas between pairs)")
+        let expected = "(expected key=value, with commas between pairs)";
+        InvalidSetting::new(name, format!("{key:?} is not a pair {expected}"))
     };
     let pairs = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     pairs
@@ -191,7 +215,7 @@ fn pairs(text: &str, name: &str) -> Result<Vec<(String, String)>, String> {
 mod tests {
     use super::*;
 
-    fn of(value: &str, variables: &[(&str, &str)]) -> Result<Settings, String> {
+    fn of(value: &str, variables: &[(&str, &str)]) -> Result<Settings, InvalidSetting> {
         Settings::of(value, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -334,7 +358,7 @@ mod tests {
                 "\"x\" is not a pair",
             ),
         ] {
-            let error = of(value, &[(name, text)]).expect_err(text);
+            let error = of(value, &[(name, text)]).expect_err(text).to_string();
             assert!(error.contains(expected), "{error}");
             assert!(text == "secret" || !error.contains("secret"), "{error}");
         }
