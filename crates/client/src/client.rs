@@ -127,13 +127,13 @@ impl Client {
     /// Sends a POST request and reads its response.
     ///
     /// # Errors
-    /// Why there is no response, in one line.
+    /// If there is no response.
     pub fn post(
         &mut self,
         path: &str,
         headers: &[(String, String)],
         body: &[u8],
-    ) -> Result<ReceivedResponse, String> {
+    ) -> Result<ReceivedResponse, NoResponse> {
         let mut text = Vec::new();
         let request = Request {
             method: b"POST",
@@ -146,11 +146,13 @@ impl Client {
         self.response(text)
     }
 
-    fn response(&mut self, text: Vec<u8>) -> Result<ReceivedResponse, String> {
-        let exchange = self.exchange(text).map_err(|error| error.to_string())?;
+    fn response(&mut self, text: Vec<u8>) -> Result<ReceivedResponse, NoResponse> {
+        let exchange = self.exchange(text).map_err(NoResponse::new)?;
         match (exchange.response, exchange.error) {
             (Some(response), None) => Ok(response),
-            (_, error) => Err(error.unwrap_or_else(|| "no response".to_owned())),
+            (_, error) => Err(NoResponse(
+                error.unwrap_or_else(|| "no response".to_owned()),
+            )),
         }
     }
 
@@ -394,9 +396,9 @@ fn talk<S: Session>(
 /// limit is for everything but resolving the name.
 ///
 /// # Errors
-/// Why there was no response, in one line.
-pub fn status(url: &str, limit: Duration) -> Result<u16, String> {
-    let target = Target::parse(url).map_err(|error| error.to_string())?;
+/// If the URL is not valid, or there was no response.
+pub fn status(url: &str, limit: Duration) -> Result<u16, NoResponse> {
+    let target = Target::parse(url).map_err(NoResponse::new)?;
     let mut headers = vec![("Connection".to_owned(), "close".to_owned())];
     headers.extend(basic_authorization(&target));
     let mut text = Vec::new();
@@ -408,8 +410,8 @@ pub fn status(url: &str, limit: Duration) -> Result<u16, String> {
         body: None,
     };
     encode(&request, &mut text);
-    let mut client = Client::of_plan(RunPlan::new(target), Permit::default())
-        .map_err(|error| error.to_string())?;
+    let mut client =
+        Client::of_plan(RunPlan::new(target), Permit::default()).map_err(NoResponse::new)?;
     client.deadline = Deadline::of_exchange(limit, plan::units::time(limit));
     client.heads_only = true;
     client.response(text).map(|response| response.status)
@@ -423,6 +425,17 @@ pub fn basic_authorization(target: &Target) -> Option<(String, String)> {
 }
 
 /// Why there is no response, one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoResponse(String);
+
+impl NoResponse {
+    fn new(error: impl std::error::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// What goes wrong in an exchange, one line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExchangeError {
     #[error(transparent)]

@@ -18,7 +18,7 @@ mod stream;
 mod target_error;
 mod tls;
 
-pub use client::{Client, Server, basic_authorization, scheme_advice, status};
+pub use client::{Client, NoResponse, Server, basic_authorization, scheme_advice, status};
 pub use error::ClientError;
 pub use permit::{Permit, PermitCheck};
 pub use proxy::proxy_client;

@@ -10,9 +10,9 @@ use crate::LookupError;
 #[derive(Clone, Default)]
 pub struct Permit(Option<Arc<PermitCheck>>);
 
-/// Gets a host as it is written in a URL or a script, and its addresses. The error is the reason
-/// why it is not permitted, on one line.
-pub type PermitCheck = dyn Fn(&str, &[IpAddr]) -> Result<(), String> + Send + Sync;
+/// Gets a host as it is written in a URL or a script, and its addresses. The error is
+/// [`LookupError::NotPermitted`].
+pub type PermitCheck = dyn Fn(&str, &[IpAddr]) -> Result<(), LookupError> + Send + Sync;
 
 impl Permit {
     /// Permits what this function permits. It is asked before the first connection.
@@ -23,9 +23,7 @@ impl Permit {
 
     pub(crate) fn check(&self, host: &str, addresses: &[IpAddr]) -> Result<(), LookupError> {
         let check = self.0.as_ref();
-        check
-            .map_or(Ok(()), |check| check(host, addresses))
-            .map_err(LookupError::NotPermitted)
+        check.map_or(Ok(()), |check| check(host, addresses))
     }
 }
 

@@ -65,7 +65,7 @@ fn a_server_that_is_silent_or_sends_a_byte_now_and_then_is_given_up_in_time() {
     for (server, missing) in [(silent, "no response"), (dripping, "no complete response")] {
         let failed = client_of(&server, limit).post("/", &[], b"x");
         assert_eq!(
-            failed.expect_err("no response"),
+            failed.expect_err("no response").to_string(),
             missing.to_owned() + " within the timeout (POST_TIMEOUT)"
         );
         assert_eq!(server.peers().len(), 1);
@@ -78,7 +78,7 @@ fn refusals_and_rubbish_are_one_line() {
     let mut client_of_none = client(&format!("http://{}", refusing.address()), LONG);
     let failed = client_of_none.post("/", &[], b"");
     assert_eq!(
-        failed.expect_err("nobody listens"),
+        failed.expect_err("nobody listens").to_string(),
         "unable to connect: Connection refused"
     );
     for rubbish in [
@@ -91,7 +91,7 @@ fn refusals_and_rubbish_are_one_line() {
             (&stream).write_all(rubbish.as_bytes())
         });
         let failed = client_of(&server, LONG).post("/", &[], b"x");
-        let reason = failed.expect_err("it is no response");
+        let reason = failed.expect_err("it is no response").to_string();
         assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
         // A fresh connection is not tried a second time.
         assert_eq!(server.peers().len(), 1);

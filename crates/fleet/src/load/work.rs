@@ -16,7 +16,9 @@ use cluster::session::LEASE_NS;
 use cluster::targets::{Targets, TargetsError};
 use plan::Share;
 use results::snapshot::Snapshot;
-use runner::{Invocation, Observer, Permit, PreparedRun as _, RunObservers, Variables};
+use runner::{
+    Invocation, LookupError, Observer, Permit, PreparedRun as _, RunObservers, Variables,
+};
 use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
 
 use super::{LoadOrder, LoadReport, MAX_FRAME_BYTES};
@@ -204,7 +206,7 @@ fn carry_out(
     share.check().map_err(|error| error.to_string())?;
     let permit = Permit::by(Arc::new(move |host, addresses| {
         let checked = targets.check(host, addresses);
-        checked.map_err(|refusal| refusal.to_string())
+        checked.map_err(|refusal| LookupError::NotPermitted(refusal.to_string()))
     }));
     let invocation = Invocation {
         command_line: details.command_line,
