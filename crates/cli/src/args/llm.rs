@@ -105,10 +105,10 @@ struct Distribution {
 }
 
 impl Distribution {
-    fn parse(text: &str, max: u64) -> Result<Self, String> {
+    fn parse(text: &str, max: u64) -> Result<Self, InvalidValue> {
         let count = Count::parse(text, max)?;
         if count == Count::fixed(0) {
-            Err(format!("`{text}` is not a number from 1 to {max}"))
+            Err(format!("`{text}` is not a number from 1 to {max}").into())
         } else {
             Ok(Self {
                 text: text.to_owned(),
@@ -117,11 +117,11 @@ impl Distribution {
         }
     }
 
-    fn of_words(text: &str) -> Result<Self, String> {
+    fn of_words(text: &str) -> Result<Self, InvalidValue> {
         Self::parse(text, MAX_WORDS)
     }
 
-    fn of_tokens(text: &str) -> Result<Self, String> {
+    fn of_tokens(text: &str) -> Result<Self, InvalidValue> {
         Self::parse(text, MAX_TOKENS)
     }
 }
@@ -240,7 +240,7 @@ impl LlmCommandArgs {
         let model = own.model.clone().filter(|model| !model.is_empty());
         let model = model.ok_or_else(|| no("model"))?;
         let named = prepare(run.options_mut())?;
-        let endpoint = Endpoint::of(&path, named).map_err(Refusal)?;
+        let endpoint = Endpoint::of(&path, named).map_err(|error| Refusal(error.to_string()))?;
         own.check(&endpoint)?;
         let extra = own.extra.clone().unwrap_or_default();
         let load = own.load(&endpoint);

@@ -1,8 +1,8 @@
 //! The bodies of requests, in the dialect of each server.
 
 use fastrand::Rng;
-use plan::Dialect;
 use plan::distribution::Count;
+use plan::{Dialect, InvalidValue};
 use serde_json::{Map, Value, json};
 
 use super::endpoint::{Endpoint, Shape};
@@ -37,13 +37,13 @@ type Members = Vec<(String, Value)>;
 /// Parses an object for [`Bodies::extra`].
 ///
 /// # Errors
-/// One line, without the option, if the text is not a JSON object.
-pub fn parse_extra(text: &str) -> Result<Map<String, Value>, String> {
+/// If the text is not a JSON object.
+pub fn parse_extra(text: &str) -> Result<Map<String, Value>, InvalidValue> {
     const EXPECTED: &str = "(expected an object like {\"temperature\": 0})";
     match serde_json::from_str(text) {
         Ok(Value::Object(extra)) => Ok(extra),
-        Ok(_) => Err(format!("is not a JSON object {EXPECTED}")),
-        Err(error) => Err(format!("is not JSON: {error} {EXPECTED}")),
+        Ok(_) => Err(format!("is not a JSON object {EXPECTED}").into()),
+        Err(error) => Err(format!("is not JSON: {error} {EXPECTED}").into()),
     }
 }
 

@@ -36,13 +36,39 @@ pub struct Endpoint {
     pub(super) shape: Shape,
 }
 
+/// Why a path is no endpoint, one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// The path has this end, which is that of another dialect than the named one.
+    #[error(
+        "--events-dialect {}: the path ends with {end}, which is that of {}",
+        .named.name(),
+        .dialect.name()
+    )]
+    OtherDialect {
+        /// The dialect that was named.
+        named: Dialect,
+        /// The end of the path.
+        end: &'static str,
+        /// The dialect of this end.
+        dialect: Dialect,
+    },
+    /// The path does not tell the dialect, and none was named.
+    #[error(
+        "the path {0:?} does not tell the format of a request (expected {paths}; \
+         --events-dialect names the format of another path)",
+        paths = known_paths()
+    )]
+    UnknownPath(String),
+}
+
 impl Endpoint {
     /// The endpoint of a URL's path and query. `named` is its dialect, if the path does not tell
     /// it.
     ///
     /// # Errors
-    /// One line, if the dialect is not known, or the path is one of another dialect.
-    pub fn of(path_and_query: &str, named: Option<Dialect>) -> Result<Self, String> {
+    /// If the dialect is not known, or the path is one of another dialect.
+    pub fn of(path_and_query: &str, named: Option<Dialect>) -> Result<Self, EndpointError> {
         let end = path_and_query.find(['?', '#']);
         let (path, query) = path_and_query.split_at(end.unwrap_or(path_and_query.len()));
         let path = match (path, named) {
@@ -59,19 +85,13 @@ impl Endpoint {
                 (named, usual.next().map_or(Shape::Messages, |it| it.2))
             }
             (Some((end, dialect, _)), Some(named)) => {
-                return Err(format!(
-                    "--events-dialect {}: the path ends with {end}, which is that of {}",
-                    named.name(),
-                    dialect.name()
-                ));
+                return Err(EndpointError::OtherDialect {
+                    named,
+                    end,
+                    dialect: *dialect,
+                });
             }
-            (None, None) => {
-                return Err(format!(
-                    "the path {path:?} does not tell the format of a request (expected {}; \
-                     --events-dialect names the format of another path)",
-                    known_paths()
-                ));
-            }
+            (None, None) => return Err(EndpointError::UnknownPath(path.to_owned())),
         };
         Ok(Self {
             path: format!("{path}{query}"),

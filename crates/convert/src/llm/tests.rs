@@ -105,7 +105,7 @@ fn the_requests_of_each_dialect_have_its_keys() {
 fn the_end_of_the_path_tells_the_dialect_and_another_path_needs_its_name() {
     let of = |path, named| {
         let endpoint = Endpoint::of(path, named)?;
-        Ok::<_, String>((endpoint.path.clone(), endpoint.dialect))
+        Ok::<_, EndpointError>((endpoint.path.clone(), endpoint.dialect))
     };
     for (path, sent, dialect) in [
         ("/", DEFAULT_PATH, Dialect::OpenAi),
@@ -128,14 +128,16 @@ fn the_end_of_the_path_tells_the_dialect_and_another_path_needs_its_name() {
     assert_eq!(named, Ok(("/v2/ask".to_owned(), Dialect::Anthropic)));
     let root = of("/", Some(Dialect::Ollama));
     assert_eq!(root, Ok(("/".to_owned(), Dialect::Ollama)));
-    let unknown = of("/v1", None).unwrap_err();
+    let unknown = of("/v1", None).unwrap_err().to_string();
     assert_eq!(
         unknown,
         "the path \"/v1\" does not tell the format of a request (expected /v1/chat/completions, \
          /v1/completions, /v1/responses, /v1/messages, /api/chat, /api/generate; \
          --events-dialect names the format of another path)"
     );
-    let other = of("/v1/messages", Some(Dialect::OpenAi)).unwrap_err();
+    let other = of("/v1/messages", Some(Dialect::OpenAi))
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         other,
         "--events-dialect openai: the path ends with /messages, which is that of anthropic"
@@ -228,7 +230,7 @@ fn further_keys_are_joined_with_objects_and_must_not_replace_others() {
         ("{\"a\": 1", "is not JSON: EOF"),
         ("{'a': 1}", "is not JSON: key must be a string"),
     ] {
-        let refused = parse_extra(extra).unwrap_err();
+        let refused = parse_extra(extra).unwrap_err().to_string();
         assert!(refused.starts_with(problem), "{refused}");
     }
 }
