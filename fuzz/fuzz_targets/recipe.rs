@@ -13,6 +13,7 @@ use origin::{
     Delay, Fault, Recipe, parse_backend, parse_bytes, parse_duration_ns, parse_greeting,
     parse_listen, parse_probability, parse_stall,
 };
+use plan::InvalidValue;
 
 fuzz_target!(|text: &str| {
     // No request target has control characters. On the command line they are quoted as they are.
@@ -40,6 +41,6 @@ fuzz_target!(|text: &str| {
     read(parse_stall(at, length));
 });
 
-fn read<T: Debug>(parsed: Result<T, String>) -> Option<T> {
-    parsed.map_err(|error| given::one_line(&error)).ok()
+fn read<T: Debug>(parsed: Result<T, InvalidValue>) -> Option<T> {
+    parsed.map_err(|error| given::one_line(&error.to_string())).ok()
 }

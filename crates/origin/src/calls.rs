@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use grpc::{SERVICES, Schema, answer};
+use plan::InvalidValue;
 use protocol::h2::grpc::{Code, framed, messages};
 
 /// The types of the built-in server. Any other method that returns the type that it takes is
@@ -57,12 +58,12 @@ pub(crate) fn reflect(questions: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a status, by number or by name.
-pub(crate) fn parse_status(text: &str) -> Result<Code, String> {
+pub(crate) fn parse_status(text: &str) -> Result<Code, InvalidValue> {
     let is_it = |code: &Code| {
         code.to_string().eq_ignore_ascii_case(text) || code.number().to_string() == text
     };
     let error = || format!("`{text}` is not a status of gRPC: expected 0 to 16, or a name");
-    Code::all().find(is_it).ok_or_else(error)
+    Ok(Code::all().find(is_it).ok_or_else(error)?)
 }
 
 #[cfg(test)]

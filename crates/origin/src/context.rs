@@ -138,7 +138,7 @@ impl Context {
         } else {
             match self.defaults.changed_by(&head.target) {
                 Ok(recipe) => DecisionKind::Recipe(Box::new(recipe)),
-                Err(why) => DecisionKind::Invalid(why),
+                Err(why) => DecisionKind::Invalid(why.to_string()),
             }
         };
         Decision { head, kind }

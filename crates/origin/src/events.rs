@@ -1,6 +1,6 @@
 //! Bodies that are streams of events.
 
-use plan::{Dialect, EventsFormat};
+use plan::{Dialect, EventsFormat, InvalidValue};
 
 use crate::delay::Delay;
 use crate::llm::{Generation, LlmStream};
@@ -58,7 +58,7 @@ fn written(format: EventsFormat, text: &str) -> Vec<u8> {
 }
 
 impl EventStream {
-    pub(crate) fn set_format(&mut self, name: &str) -> Result<(), String> {
+    pub(crate) fn set_format(&mut self, name: &str) -> Result<(), InvalidValue> {
         // `llm` is how a client reads events.
         let all = EventsFormat::ALL.into_iter();
         let mut all =

@@ -1,5 +1,7 @@
 //! Deliberate misbehaviours and their text form.
 
+use plan::InvalidValue;
+
 use crate::prepared::{AfterFin, ConnectionStep};
 use crate::quantity::{parse_count, parse_duration_ns};
 
@@ -80,7 +82,7 @@ impl Fault {
     ///
     /// # Errors
     /// One line that names the value and what was expected.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         let (name, parameter) = match text.split_once(':') {
             Some((name, parameter)) => (name, Some(parameter)),
             None => (text, None),
@@ -91,16 +93,16 @@ impl Fault {
         }
         if name == "stateless-reset" {
             return match parse_count(parameter.unwrap_or("1"), u64::MAX)? {
-                0 => Err("stateless-reset:0: expected at least 1 request".to_owned()),
+                0 => Err("stateless-reset:0: expected at least 1 request".into()),
                 after => Ok(Self::Forget { after }),
             };
         }
         match PLAIN.iter().find(|(known, _)| *known == name) {
             Some((_, fault)) if parameter.is_none() => Ok(*fault),
-            Some(_) => Err(format!("fault {name} takes no parameter")),
-            None => Err(format!(
-                "`{name}` is not a fault; `wrkbench serve --help` lists them"
-            )),
+            Some(_) => Err(format!("fault {name} takes no parameter").into()),
+            None => {
+                Err(format!("`{name}` is not a fault; `wrkbench serve --help` lists them").into())
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eventloop::Address;
+use plan::InvalidValue;
 pub use protocol::h2::ServerSettings as Http2Settings;
 use protocol::h3;
 
@@ -147,7 +148,7 @@ impl Options {
     ///
     /// # Errors
     /// One line that names the parameter, its value and what was expected.
-    pub fn with_defaults(self, text: &str) -> Result<Self, String> {
+    pub fn with_defaults(self, text: &str) -> Result<Self, InvalidValue> {
         Ok(Self {
             defaults: Recipe::from_text(text)?,
             ..self
@@ -158,45 +159,43 @@ impl Options {
     ///
     /// # Errors
     /// One line that names the setting and what was expected.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), InvalidValue> {
         if !(1..=THREADS_MAX).contains(&self.threads) {
-            return Err(format!(
-                "{} threads: expected 1 to {THREADS_MAX}",
-                self.threads
-            ));
+            return Err(format!("{} threads: expected 1 to {THREADS_MAX}", self.threads).into());
         }
         if self.has_service_queue && self.threads > 1 {
-            return Err("the service queue needs exactly one thread".to_owned());
+            return Err("the service queue needs exactly one thread".into());
         }
         if self.tls_delay_ns > 0 && self.tls.is_none() {
-            return Err("a TLS handshake delay needs TLS".to_owned());
+            return Err("a TLS handshake delay needs TLS".into());
         }
         if self.http3.is_some() {
             self.check_http3()?;
         }
         if self.keepalive_requests == Some(0) {
-            return Err("0 requests per connection: expected at least 1".to_owned());
+            return Err("0 requests per connection: expected at least 1".into());
         }
         Ok(())
     }
 }
 
 impl Options {
-    fn check_http3(&self) -> Result<(), String> {
+    fn check_http3(&self) -> Result<(), InvalidValue> {
         let Address::Tcp(address) = &self.listen else {
-            return Err("HTTP/3 needs an address with a port: QUIC runs over UDP".to_owned());
+            return Err("HTTP/3 needs an address with a port: QUIC runs over UDP".into());
         };
         if self.tls.is_none() {
-            return Err("HTTP/3 needs TLS".to_owned());
+            return Err("HTTP/3 needs TLS".into());
         }
         if address.ip().is_unspecified() {
             // The kernel may choose another source than the address that a client has sent to.
             return Err(format!(
                 "HTTP/3 at {address}: expected one address, not all of the machine"
-            ));
+            )
+            .into());
         }
         if self.accept_delay_ns > 0 || self.tls_delay_ns > 0 {
-            return Err("HTTP/3 has no delays before the handshake".to_owned());
+            return Err("HTTP/3 has no delays before the handshake".into());
         }
         Ok(())
     }
@@ -236,10 +235,10 @@ impl Options {
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_listen(text: &str) -> Result<Address, String> {
+pub fn parse_listen(text: &str) -> Result<Address, InvalidValue> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
-            return Err("`unix:` needs a path, like unix:/tmp/origin.sock".to_owned());
+            return Err("`unix:` needs a path, like unix:/tmp/origin.sock".into());
         }
         return Ok(Address::Unix(PathBuf::from(path)));
     }
@@ -253,21 +252,19 @@ pub fn parse_listen(text: &str) -> Result<Address, String> {
         format!("`{text}` is not an address: expected HOST:PORT, [IPV6]:PORT, PORT or unix:PATH")
     };
     let mut found = text.to_socket_addrs().map_err(|_| expected())?;
-    found.next().map(Address::Tcp).ok_or_else(expected)
+    Ok(found.next().map(Address::Tcp).ok_or_else(expected)?)
 }
 
 /// Parses `uring`, `epoll` or `auto`.
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_backend(text: &str) -> Result<Backend, String> {
+pub fn parse_backend(text: &str) -> Result<Backend, InvalidValue> {
     match text {
         "auto" => Ok(Backend::Auto),
         "uring" => Ok(Backend::Uring),
         "epoll" => Ok(Backend::Epoll),
-        _ => Err(format!(
-            "`{text}` is not a backend: expected auto, uring or epoll"
-        )),
+        _ => Err(format!("`{text}` is not a backend: expected auto, uring or epoll").into()),
     }
 }
 
@@ -275,15 +272,13 @@ pub fn parse_backend(text: &str) -> Result<Backend, String> {
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_greeting(text: &str) -> Result<Greeting, String> {
+pub fn parse_greeting(text: &str) -> Result<Greeting, InvalidValue> {
     match text {
         "serve" => Ok(Greeting::Serve),
         "reset" => Ok(Greeting::End(End::Reset)),
         "fin" => Ok(Greeting::End(End::Fin)),
         "stall" => Ok(Greeting::End(End::Hang)),
-        _ => Err(format!(
-            "`{text}` is not a greeting: expected serve, reset, fin or stall"
-        )),
+        _ => Err(format!("`{text}` is not a greeting: expected serve, reset, fin or stall").into()),
     }
 }
 
@@ -291,7 +286,7 @@ pub fn parse_greeting(text: &str) -> Result<Greeting, String> {
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_stall(at: &str, length: &str) -> Result<Stall, String> {
+pub fn parse_stall(at: &str, length: &str) -> Result<Stall, InvalidValue> {
     Ok(Stall {
         at_ns: parse_duration_ns(at)?,
         for_ns: parse_duration_ns(length)?,
@@ -305,7 +300,7 @@ const SLOW_START_FACTOR_MAX: f64 = 1e6;
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_slow_start(length: &str, factor: &str) -> Result<SlowStart, String> {
+pub fn parse_slow_start(length: &str, factor: &str) -> Result<SlowStart, InvalidValue> {
     let factor = factor.parse().ok();
     let factor = factor.filter(|factor| (1.0..=SLOW_START_FACTOR_MAX).contains(factor));
     Ok(SlowStart {

@@ -1,5 +1,6 @@
 //! Response recipes: the parameters of a response, in request targets and as defaults.
 
+use plan::InvalidValue;
 use protocol::h2::grpc::Code;
 
 use crate::calls;
@@ -107,7 +108,7 @@ impl Recipe {
     ///
     /// # Errors
     /// One line that names the parameter, its value and what was expected.
-    pub fn from_text(text: &str) -> Result<Self, String> {
+    pub fn from_text(text: &str) -> Result<Self, InvalidValue> {
         let mut recipe = Self::default();
         let options = || text.split('&').filter(|option| !option.is_empty());
         recipe.choose_dialect(options())?;
@@ -115,7 +116,8 @@ impl Recipe {
             if !recipe.apply(option)? {
                 return Err(format!(
                     "`{option}` is not a parameter; `wrkbench serve --help` lists them"
-                ));
+                )
+                .into());
             }
         }
         recipe.checked()
@@ -127,7 +129,7 @@ impl Recipe {
     ///
     /// # Errors
     /// When a known parameter has an invalid value: one line with its name and what was expected.
-    pub fn changed_by(&self, target: &str) -> Result<Self, String> {
+    pub fn changed_by(&self, target: &str) -> Result<Self, InvalidValue> {
         let mut recipe = self.clone();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         // A path segment needs a value: `/echo` is more likely an ordinary path.
@@ -145,7 +147,7 @@ impl Recipe {
     fn choose_dialect<'a>(
         &mut self,
         mut options: impl Iterator<Item = &'a str>,
-    ) -> Result<(), String> {
+    ) -> Result<(), InvalidValue> {
         options.try_for_each(|option| {
             if option.starts_with("llm=") {
                 self.apply(option).map(drop)
@@ -185,7 +187,7 @@ impl Recipe {
     }
 
     /// Applies one `name` or `name=value`; false if the name is unknown.
-    fn apply(&mut self, option: &str) -> Result<bool, String> {
+    fn apply(&mut self, option: &str) -> Result<bool, InvalidValue> {
         let (name, raw) = match option.split_once('=') {
             Some((name, raw)) => (name, Some(raw)),
             None => (option, None),
@@ -202,10 +204,10 @@ impl Recipe {
         match value.as_deref() {
             None | Some("1" | "") if self.switch(name, true) => Ok(true),
             Some("0") if self.switch(name, false) => Ok(true),
-            None => Err(format!("{name}: needs a value, like {name}=...")),
+            None => Err(format!("{name}: needs a value, like {name}=...").into()),
             Some(value) => self
                 .set(name, value)
-                .map_err(|why| format!("{name}: {why}")),
+                .map_err(|why| InvalidValue::new(format!("{name}: {why}"))),
         }
     }
 
@@ -229,7 +231,7 @@ impl Recipe {
         true
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+    fn set(&mut self, name: &str, value: &str) -> Result<bool, InvalidValue> {
         match (name, value) {
             ("size", _) => self.size_bytes = parse_bytes(value)?,
             ("status", _) => self.status = parse_status(value)?,
@@ -256,33 +258,32 @@ impl Recipe {
             _ => {
                 return Err(format!(
                     "`{value}` is not a valid value; `wrkbench serve --help` lists them"
-                ));
+                )
+                .into());
             }
         }
         Ok(true)
     }
 
     /// Rejects parameters that contradict each other.
-    fn checked(self) -> Result<Self, String> {
+    fn checked(self) -> Result<Self, InvalidValue> {
         let sum: f64 = self.mix.iter().map(|(probability, _)| probability).sum();
         if sum > 1.0 + 1e-9 {
-            return Err(format!(
-                "mix: the sum of the probabilities is {sum}, more than 1"
-            ));
+            return Err(format!("mix: the sum of the probabilities is {sum}, more than 1").into());
         }
         if self.is_until_close && self.chunk_bytes.is_some() {
-            return Err("until-close cannot be used with chunked".to_owned());
+            return Err("until-close cannot be used with chunked".into());
         }
         if self.echoes && self.events.is_stream() {
-            return Err("echo cannot be used with events or llm".to_owned());
+            return Err("echo cannot be used with events or llm".into());
         }
         if self.events.count.is_some() && self.events.llm.dialect.is_some() {
-            return Err("llm cannot be used with events".to_owned());
+            return Err("llm cannot be used with events".into());
         }
         self.events.llm.check()?;
         let is_bytewise = |fault: &Fault| matches!(fault, Fault::Drip { .. });
         if self.size_bytes > BYTEWISE_MAX_BYTES && self.faults().any(is_bytewise) {
-            return Err("drip and split need a size of at most 1M".to_owned());
+            return Err("drip and split need a size of at most 1M".into());
         }
         Ok(self)
     }
@@ -314,50 +315,48 @@ pub(crate) const NAMES: [&str; 20] = [
 /// The largest body that can be sent byte by byte.
 const BYTEWISE_MAX_BYTES: u64 = 1_000_000;
 
-fn parse_status(text: &str) -> Result<u16, String> {
+fn parse_status(text: &str) -> Result<u16, InvalidValue> {
     if text.len() != 3 {
-        return Err(format!("`{text}` is not a status: expected three digits"));
+        return Err(format!("`{text}` is not a status: expected three digits").into());
     }
     parse_count(text, 999).map(|status| status as u16)
 }
 
-fn parse_chunk_bytes(text: &str) -> Result<u64, String> {
+fn parse_chunk_bytes(text: &str) -> Result<u64, InvalidValue> {
     match parse_bytes(text)? {
         size @ 1..=1_000_000 => Ok(size),
-        _ => Err(format!("`{text}` is not a chunk size: expected 1b to 1M")),
+        _ => Err(format!("`{text}` is not a chunk size: expected 1b to 1M").into()),
     }
 }
 
-fn parse_interim(text: &str) -> Result<(u64, u16), String> {
+fn parse_interim(text: &str) -> Result<(u64, u16), InvalidValue> {
     let (count, status) = text.split_once(':').unwrap_or((text, "103"));
     let status = parse_status(status)?;
     if !(100..200).contains(&status) {
-        return Err(format!(
-            "{status} is not an interim status: expected 100 to 199"
-        ));
+        return Err(format!("{status} is not an interim status: expected 100 to 199").into());
     }
     Ok((parse_count(count, INTERIM_MAX)?, status))
 }
 
-fn parse_mix(text: &str) -> Result<(f64, Fault), String> {
+fn parse_mix(text: &str) -> Result<(f64, Fault), InvalidValue> {
     let (probability, fault) = text
         .split_once(':')
         .ok_or_else(|| format!("`{text}` is not PROBABILITY:FAULT, like 0.01:reset"))?;
     Ok((parse_probability(probability)?, Fault::parse(fault)?))
 }
 
-fn parse_header(text: &str) -> Result<(String, String), String> {
+fn parse_header(text: &str) -> Result<(String, String), InvalidValue> {
     let (name, value) = text
         .split_once(':')
         .filter(|(name, _)| !name.is_empty())
         .ok_or_else(|| format!("`{text}` is not NAME:VALUE"))?;
     if text.contains(['\r', '\n']) {
-        return Err("a header field cannot contain a line break".to_owned());
+        return Err("a header field cannot contain a line break".into());
     }
     Ok((name.to_owned(), value.trim_start().to_owned()))
 }
 
-fn percent_decoded(text: &str) -> Result<String, String> {
+fn percent_decoded(text: &str) -> Result<String, InvalidValue> {
     if !text.contains('%') {
         return Ok(text.to_owned());
     }
@@ -375,7 +374,8 @@ fn percent_decoded(text: &str) -> Result<String, String> {
             rest = &after[2..];
         }
     }
-    String::from_utf8(bytes).map_err(|_| format!("`{text}` is not UTF-8 after decoding"))
+    String::from_utf8(bytes)
+        .map_err(|_| InvalidValue::new(format!("`{text}` is not UTF-8 after decoding")))
 }
 
 #[cfg(test)]
@@ -495,13 +495,14 @@ mod tests {
 
     #[test]
     fn unknown_parameters_are_rejected_in_defaults() {
-        assert!(Recipe::from_text("sise=1k").unwrap_err().contains("sise"));
+        let error = Recipe::from_text("sise=1k").unwrap_err().to_string();
+        assert!(error.contains("sise"));
         assert_eq!(Recipe::from_text(""), Ok(Recipe::default()));
     }
 
     #[test]
     fn errors_name_the_parameter() {
-        let error = Recipe::from_text("delay=5").unwrap_err();
+        let error = Recipe::from_text("delay=5").unwrap_err().to_string();
         assert!(error.starts_with("delay: `5` is not a duration"), "{error}");
     }
 
@@ -523,7 +524,8 @@ mod tests {
         );
         let error = Recipe::default()
             .changed_by("/?tokens=some&llm=openai")
-            .unwrap_err();
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("tokens: "), "{error}");
         assert!(Recipe::from_text("tokens=3").is_err());
     }

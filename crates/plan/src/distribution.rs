@@ -2,8 +2,9 @@
 
 use fastrand::Rng;
 
+use crate::InvalidValue;
 use crate::quantity::{
-    DURATION_MAX_NS, decimal, parse_count, parse_duration_ns, parse_probability,
+    DURATION_MAX_NS, decimal, invalid, parse_count, parse_duration_ns, parse_probability,
 };
 
 /// A delay; all times in nanoseconds. Samples are limited to [`DURATION_MAX_NS`].
@@ -50,20 +51,19 @@ impl Delay {
     ///
     /// # Errors
     /// One line that names the value and what was expected.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, InvalidValue> {
         Self::parse_values(text, parse_duration_ns)?.ok_or_else(|| {
-            format!(
-                "`{text}` is not a delay: expected 5ms, uniform:1ms,5ms, exp:2ms, \
-                 lognormal:MEDIAN,SIGMA or bimodal:P,USUAL,RARE"
-            )
+            let expected = "a delay: expected 5ms, uniform:1ms,5ms, exp:2ms, \
+                            lognormal:MEDIAN,SIGMA or bimodal:P,USUAL,RARE";
+            invalid(text, expected)
         })
     }
 
     /// Parses a distribution of values of any unit; `None` if it is not known.
     fn parse_values(
         text: &str,
-        value: impl Fn(&str) -> Result<u64, String>,
-    ) -> Result<Option<Self>, String> {
+        value: impl Fn(&str) -> Result<u64, InvalidValue>,
+    ) -> Result<Option<Self>, InvalidValue> {
         let Some((name, parameters)) = text.split_once(':') else {
             return value(text).map(|one| Some(Self::Fixed(one)));
         };
@@ -73,7 +73,7 @@ impl Delay {
             ("uniform", [low, high]) => {
                 let (low_ns, high_ns) = (value(low)?, value(high)?);
                 if low_ns > high_ns {
-                    return Err(format!("{text} is upside down: expected LOW,HIGH"));
+                    return Err(format!("{text} is upside down: expected LOW,HIGH").into());
                 }
                 Self::Uniform { low_ns, high_ns }
             }
@@ -146,13 +146,12 @@ impl Count {
     ///
     /// # Errors
     /// One line that names the value and what was expected.
-    pub fn parse(text: &str, max: u64) -> Result<Self, String> {
+    pub fn parse(text: &str, max: u64) -> Result<Self, InvalidValue> {
         let found = Delay::parse_values(text, |value| parse_count(value, max))?;
         found.map(Self).ok_or_else(|| {
-            format!(
-                "`{text}` is not a number: expected 64, uniform:16,256, exp:100, \
-                 lognormal:MEDIAN,SIGMA or bimodal:P,USUAL,RARE"
-            )
+            let expected = "a number: expected 64, uniform:16,256, exp:100, \
+                            lognormal:MEDIAN,SIGMA or bimodal:P,USUAL,RARE";
+            invalid(text, expected)
         })
     }
 
@@ -167,10 +166,10 @@ impl Count {
     }
 }
 
-fn parse_sigma(text: &str) -> Result<f64, String> {
+fn parse_sigma(text: &str) -> Result<f64, InvalidValue> {
     decimal(text)
         .filter(|&value| value <= 10.0)
-        .ok_or_else(|| format!("`{text}` is not a sigma: expected a number from 0 to 10"))
+        .ok_or_else(|| invalid(text, "a sigma: expected a number from 0 to 10"))
 }
 
 /// Draws from the standard normal distribution (G. E. P. Box and M. E. Muller, "A Note on the

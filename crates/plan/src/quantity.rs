@@ -1,5 +1,7 @@
 //! Parses quantities in recipes and options: bytes, durations, counts, probabilities.
 
+use crate::InvalidValue;
+
 /// The longest duration: one hour, in nanoseconds.
 pub const DURATION_MAX_NS: u64 = 3_600 * 1_000_000_000;
 
@@ -8,7 +10,8 @@ pub const DURATION_MAX_NS: u64 = 3_600 * 1_000_000_000;
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
+pub fn parse_bytes(text: &str) -> Result<u64, InvalidValue> {
+    let refused = || invalid(text, "a size: expected bytes such as 512, 100k or 1.5M");
     let bare = text.strip_suffix(['b', 'B']).unwrap_or(text);
     let (number, unit) = split_unit(bare);
     let factor = match unit {
@@ -19,15 +22,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "ki" | "Ki" | "KI" => 1024.0,
         "mi" | "Mi" | "MI" => 1024.0 * 1024.0,
         "gi" | "Gi" | "GI" => 1024.0 * 1024.0 * 1024.0,
-        _ => {
-            return Err(format!(
-                "`{text}` is not a size: expected bytes such as 512, 100k or 1.5M"
-            ));
-        }
+        _ => return Err(refused()),
     };
     // Above 2^53, a double cannot represent every integer.
-    scaled(number, factor, (1_u64 << 53) as f64)
-        .ok_or_else(|| format!("`{text}` is not a size: expected bytes such as 512, 100k or 1.5M"))
+    scaled(number, factor, (1_u64 << 53) as f64).ok_or_else(refused)
 }
 
 /// Parses a duration into nanoseconds: `250us`, `5ms`, `1.5s`, `2m`, `1h`; at most
@@ -35,9 +33,13 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
-    let expected =
-        || format!("`{text}` is not a duration: expected 250us, 5ms, 1.5s or 2m, at most 1h");
+pub fn parse_duration_ns(text: &str) -> Result<u64, InvalidValue> {
+    let refused = || {
+        invalid(
+            text,
+            "a duration: expected 250us, 5ms, 1.5s or 2m, at most 1h",
+        )
+    };
     let (number, unit) = split_unit(text);
     let factor = match unit {
         "ns" => 1.0,
@@ -47,27 +49,27 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
         "m" => 60e9,
         "h" => 3600e9,
         "" if number == "0" => 1.0,
-        _ => return Err(expected()),
+        _ => return Err(refused()),
     };
-    scaled(number, factor, DURATION_MAX_NS as f64).ok_or_else(expected)
+    scaled(number, factor, DURATION_MAX_NS as f64).ok_or_else(refused)
 }
 
 /// Parses a count from 0 to `max`.
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_count(text: &str, max: u64) -> Result<u64, String> {
+pub fn parse_count(text: &str, max: u64) -> Result<u64, InvalidValue> {
     text.parse()
         .ok()
         .filter(|&count| count <= max && !text.starts_with('+'))
-        .ok_or_else(|| format!("`{text}` is not a number from 0 to {max}"))
+        .ok_or_else(|| invalid(text, &format!("a number from 0 to {max}")))
 }
 
 /// Parses a probability from 0 to 1, or as a percentage like `10%`.
 ///
 /// # Errors
 /// One line that names the value and what was expected.
-pub fn parse_probability(text: &str) -> Result<f64, String> {
+pub fn parse_probability(text: &str) -> Result<f64, InvalidValue> {
     let (number, scale) = match text.strip_suffix('%') {
         Some(percent) => (percent, 100.0),
         None => (text, 1.0),
@@ -75,7 +77,12 @@ pub fn parse_probability(text: &str) -> Result<f64, String> {
     decimal(number)
         .map(|value| value / scale)
         .filter(|value| (0.0..=1.0).contains(value))
-        .ok_or_else(|| format!("`{text}` is not a probability: expected 0 to 1, or 0% to 100%"))
+        .ok_or_else(|| invalid(text, "a probability: expected 0 to 1, or 0% to 100%"))
+}
+
+/// The error of a text that is not what was expected.
+pub(crate) fn invalid(text: &str, expected: &str) -> InvalidValue {
+    InvalidValue::new(format!("`{text}` is not {expected}"))
 }
 
 /// Parses a decimal number without sign and exponent.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use origin::{Address, Greeting, Recipe, SlowStart, Stall};
-use plan::BackendChoice;
+use plan::{BackendChoice, InvalidValue};
 
 use super::plan_options::backend;
 
@@ -137,39 +137,36 @@ pub(crate) struct ServeArgs {
     pub(crate) client_ca: Option<PathBuf>,
 }
 
-fn parse_threads(text: &str) -> Result<usize, String> {
-    let threads = origin::parse_count(text, u64::from(u16::MAX))?;
-    usize::try_from(threads).map_err(|error| error.to_string())
+fn parse_threads(text: &str) -> Result<usize, InvalidValue> {
+    origin::parse_count(text, u64::from(u16::MAX)).map(|threads| threads as usize)
 }
 
-fn parse_number(text: &str) -> Result<u64, String> {
+fn parse_number(text: &str) -> Result<u64, InvalidValue> {
     origin::parse_count(text, u64::MAX)
 }
 
-fn parse_streams(text: &str) -> Result<u32, String> {
+fn parse_streams(text: &str) -> Result<u32, InvalidValue> {
     origin::parse_count(text, u64::from(u32::MAX)).map(|streams| streams as u32)
 }
 
-fn parse_window(text: &str) -> Result<u32, String> {
+fn parse_window(text: &str) -> Result<u32, InvalidValue> {
     match origin::parse_bytes(text)? {
         bytes @ 0..=WINDOW_MAX => Ok(bytes as u32),
-        _ => Err(format!(
-            "`{text}` is not a window: expected at most 2147483647"
-        )),
+        _ => Err(format!("`{text}` is not a window: expected at most 2147483647").into()),
     }
 }
 
 /// RFC 9113 section 6.9.1.
 const WINDOW_MAX: u64 = (1 << 31) - 1;
 
-fn parse_stall(text: &str) -> Result<Stall, String> {
+fn parse_stall(text: &str) -> Result<Stall, InvalidValue> {
     let (at, length) = text
         .split_once(',')
         .ok_or_else(|| format!("`{text}` is not AT,LENGTH (expected like 3s,2s)"))?;
     origin::parse_stall(at, length)
 }
 
-fn parse_slow_start(text: &str) -> Result<SlowStart, String> {
+fn parse_slow_start(text: &str) -> Result<SlowStart, InvalidValue> {
     let (length, factor) = text
         .split_once(',')
         .ok_or_else(|| format!("`{text}` is not T,FACTOR (expected like 3s,2.5)"))?;

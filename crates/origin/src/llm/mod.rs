@@ -7,7 +7,7 @@ mod token_limit;
 pub(crate) use generation::{Generation, Running, Turn};
 pub(crate) use token_limit::tokens_asked;
 
-use plan::Dialect;
+use plan::{Dialect, InvalidValue};
 
 use crate::delay::{Count, Delay};
 use crate::events::EVENTS_MAX;
@@ -122,7 +122,7 @@ pub(crate) fn has_prelude(dialect: Dialect) -> bool {
 
 impl LlmStream {
     /// Sets the parameter of this name, which is one of [`NAMES`].
-    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidValue> {
         match (name, value) {
             ("llm", "none") => *self = Self::default(),
             ("llm", _) => self.dialect = Some(parse_dialect(value)?),
@@ -149,71 +149,69 @@ impl LlmStream {
             ("comments", _) => self.comments_ns = Some(parse_comments_ns(value)?),
             ("batch", "none") => self.batch = None,
             ("batch", _) => self.batch = Some(parse_positive(value, BATCH_MAX)?),
-            _ => return Err(format!("`{value}` is not an end: expected stop or length")),
+            _ => {
+                return Err(format!("`{value}` is not an end: expected stop or length").into());
+            }
         }
         Ok(())
     }
 
     /// Rejects what the dialect does not have.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), InvalidValue> {
         let Some(dialect) = self.dialect else {
             return Ok(());
         };
         let is_old = dialect == Dialect::Completions;
         let is_lines = dialect == Dialect::Ollama;
         if self.usage == Usage::Each && !matches!(dialect, Dialect::OpenAi | Dialect::Completions) {
-            return Err("usage: `each` needs llm=openai or llm=completions".to_owned());
+            return Err("usage: `each` needs llm=openai or llm=completions".into());
         }
         if self.reasoning > 0 && is_old {
-            return Err("reasoning: llm=completions has no reasoning".to_owned());
+            return Err("reasoning: llm=completions has no reasoning".into());
         }
         if self.tool > 0 && (is_old || is_lines) {
-            return Err("tool: needs llm=openai, responses or anthropic".to_owned());
+            return Err("tool: needs llm=openai, responses or anthropic".into());
         }
         if self.comments_ns.is_some() && is_lines {
-            return Err("comments: llm=ollama has lines of JSON and no comments".to_owned());
+            return Err("comments: llm=ollama has lines of JSON and no comments".into());
         }
         if self.cached > self.prompt {
             let Self { cached, prompt, .. } = self;
-            return Err(format!(
-                "cached: {cached} is more than the {prompt} tokens of the prompt"
-            ));
+            return Err(
+                format!("cached: {cached} is more than the {prompt} tokens of the prompt").into(),
+            );
         }
         Ok(())
     }
 }
 
-fn parse_dialect(text: &str) -> Result<Dialect, String> {
+fn parse_dialect(text: &str) -> Result<Dialect, InvalidValue> {
     let mut all = Dialect::ALL.into_iter();
     let found = all.find(|dialect| dialect.name() == text);
     found.ok_or_else(|| {
         let names = Dialect::ALL.map(Dialect::name).join(", ");
-        format!("`{text}` is not a dialect: expected {names}")
+        InvalidValue::new(format!("`{text}` is not a dialect: expected {names}"))
     })
 }
 
-fn parse_usage(text: &str) -> Result<Usage, String> {
+fn parse_usage(text: &str) -> Result<Usage, InvalidValue> {
     match text {
         "final" => Ok(Usage::Final),
         "each" => Ok(Usage::Each),
         "none" => Ok(Usage::None),
-        _ => Err(format!(
-            "`{text}` is not a usage: expected final, each or none"
-        )),
+        _ => Err(format!("`{text}` is not a usage: expected final, each or none").into()),
     }
 }
 
-fn parse_positive(text: &str, max: u64) -> Result<u64, String> {
+fn parse_positive(text: &str, max: u64) -> Result<u64, InvalidValue> {
     let count = parse_count(text, max).ok().filter(|&count| count > 0);
-    count.ok_or_else(|| format!("`{text}` is not a number from 1 to {max}"))
+    count.ok_or_else(|| InvalidValue::new(format!("`{text}` is not a number from 1 to {max}")))
 }
 
-fn parse_comments_ns(text: &str) -> Result<u64, String> {
+fn parse_comments_ns(text: &str) -> Result<u64, InvalidValue> {
     match parse_duration_ns(text)? {
         ns @ COMMENTS_MIN_NS.. => Ok(ns),
-        _ => Err(format!(
-            "`{text}` is not an interval: expected at least 1ms"
-        )),
+        _ => Err(format!("`{text}` is not an interval: expected at least 1ms").into()),
     }
 }
 
@@ -253,7 +251,7 @@ mod tests {
                 Recipe::from_text(&format!("llm=openai&{option}")),
                 Recipe::default().changed_by(&format!("/?llm=openai&{option}")),
             ] {
-                let why = found.expect_err(option);
+                let why = found.expect_err(option).to_string();
                 assert!(why.starts_with(&format!("{name}: ")), "{option}: {why}");
                 assert!(!why.contains('\n'), "{why}");
             }
