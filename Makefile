@@ -40,7 +40,8 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
     test-browser test-packages readers collectors h2specd test-readers faults kill bench bench-llm bench-grpc truth \
     instructions telemetry-cost schema fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
-    container formula sbom sums packages-check fleet deploy-check clean help
+    container formula sbom sums packages-check fleet fleet-alone fleet-failures \
+    deploy-check clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -66,10 +67,8 @@ test-program test-crates test-slow test-fleet:
 test-all: test-packages readers h2specd ## install what tests need and run all of them, also on epoll
 	$(MAKE) test
 	$(MAKE) test-slow
-	$(MAKE) fleet
-	$(MAKE) test-schema
-	$(MAKE) test-epoll
-	$(MAKE) test-browser
+	$(MAKE) fleet-alone
+	$(MAKE) --jobs 3 --keep-going --output-sync test-browser $(FLEET_TESTS) test-epoll test-schema
 
 test-schema: ## compare docs/*.schema.json with the types that are written
 	$(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
@@ -104,13 +103,22 @@ faults: test-packages ## inject every fault on each backend, print tables; WRKBE
 kill: test-packages ## kill sweeps at fifty random moments, check that all is restored; needs root
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
 
-# Tests of fleets on this machine come first (test-fleet).
-fleet: test-packages test-fleet ## run the tests of fleets, also in network namespaces, which needs root
+fleet: test-packages fleet-alone ## run the tests of fleets, also in network namespaces, which needs root
+	$(MAKE) --jobs 2 --keep-going --output-sync $(FLEET_TESTS)
+
+# They mostly wait, so they run at the same time.
+FLEET_TESTS := fleet-failures test-fleet
+
+# When requests arrive, and a thousand threads: these tests need a machine that does nothing else.
+# With `-p cluster`, dependencies would be compiled again.
+fleet-alone:
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test fleet --locked -- --ignored --nocapture \
 	    --test-threads 1 figures:: orders::
+	$(CARGO) test --workspace --test fleet --locked -- --ignored --nocapture five_hundred
+
+fleet-failures:
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test fleet --locked -- --ignored --nocapture \
 	    --test-threads 6 --skip figures:: --skip orders::
-	$(WITH_SIGNALS) $(CARGO) test -p cluster --test fleet --locked -- --ignored --nocapture
 	$(CARGO) test -p wrkbench --lib --no-default-features --locked -- fleet:: every_option
 
 deploy-check: ## check deploy/ with systemd-analyze, docker compose and kubectl, if they are there

@@ -39,7 +39,10 @@ fn four_agents_with_clocks_hours_apart_start_together_and_share_one_schedule() {
         lab.target.arrived(),
         "{output:?}"
     );
-    assert_eq!(slow.recording.counters.answered, sent(&slow));
+    let counters = &slow.recording.counters;
+    // The last one of each agent may be due at the very end.
+    assert!(counters.in_flight <= 4, "{counters:?}");
+    assert_eq!(counters.answered + counters.in_flight, sent(&slow));
     // 100 and 2,000 a second, not four times as many. The last one may be due at the very end.
     assert!((398..=400).contains(&sent(&slow)), "{}", sent(&slow));
     assert!((9_990..=10_000).contains(&sent(&fast)), "{}", sent(&fast));
