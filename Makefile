@@ -106,11 +106,11 @@ kill: test-packages ## kill sweeps at fifty random moments, check that all is re
 fleet: test-packages fleet-alone ## run the tests of fleets, also in network namespaces, which needs root
 	$(MAKE) --jobs 2 --keep-going --output-sync $(FLEET_TESTS)
 
-# They mostly wait, so they run at the same time.
+# These suites mostly wait, so they run at the same time.
 FLEET_TESTS := fleet-failures test-fleet
 
-# When requests arrive, and a thousand threads: these tests need a machine that does nothing else.
-# With `-p cluster`, dependencies would be compiled again.
+# These tests check when requests arrive, or have a thousand threads, so nothing runs beside them.
+# With `-p cluster`, cargo would compile dependencies again, with fewer features.
 fleet-alone:
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test fleet --locked -- --ignored --nocapture \
 	    --test-threads 1 figures:: orders::

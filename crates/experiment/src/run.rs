@@ -96,7 +96,7 @@ pub struct ExperimentContext<'a> {
     pub others: &'a mut RemoteHosts,
     /// Where trials are saved.
     pub store: &'a Store,
-    /// Makes a run.
+    /// Makes the run of a trial; the error is the reason for its failure.
     pub run_one: &'a mut dyn FnMut(Assignment<'_>) -> Result<RunResult, Failure>,
     /// Called with each event.
     pub observer: &'a mut dyn FnMut(Event<'_>),

@@ -326,7 +326,7 @@ impl AgentResult {
 /// Checks that the numbers of a fleet are exactly those of its agents together.
 ///
 /// # Errors
-/// The first contradiction.
+/// The first contradiction between the agents, the places and the recording of all of them.
 pub(crate) fn check(result: &RunResult) -> Result<(), Contradiction> {
     if result.agents.is_empty() {
         return Ok(());

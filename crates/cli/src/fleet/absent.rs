@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-// The options have no values, only their names are used.
+// Only the names of the options are used here, so texts stand for the types of their values.
 use std::string::{String as AgentsArg, String as FleetName, String as PlaceTarget};
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ static OPTIONS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     names.map(str::to_owned).collect()
 });
 
-/// Refuses every value.
+/// The parser of each option about fleets, which accepts no value.
 fn parse_agents(_: &str) -> Result<String, &'static str> {
     Err(ABSENT)
 }

@@ -15,7 +15,7 @@ pub enum SelectionError {
     /// The experiment has no such factor.
     #[error("there is no factor {} (known: {known})", shown(factor))]
     UnknownFactor {
-        /// What was typed.
+        /// The name of the factor, as it was typed.
         factor: String,
         /// The factors that there are.
         known: String,
@@ -24,7 +24,7 @@ pub enum SelectionError {
     #[error("{factor} has no level {} (known: {known})", shown(level))]
     UnknownLevel {
         factor: String,
-        /// What was typed.
+        /// The name of the level, as it was typed.
         level: String,
         /// The levels that there are.
         known: String,

@@ -160,7 +160,7 @@ fn why_partial(result: &RunResult) -> Option<String> {
 /// server first. What only the machines of a fleet have is not looked for here.
 ///
 /// # Errors
-/// What would fail.
+/// If the run cannot be made with these options, or not on this machine.
 pub(super) fn check(
     cell: &Cell,
     runs: &Runs,
