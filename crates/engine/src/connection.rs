@@ -31,6 +31,8 @@ pub(crate) struct Connection<S> {
     pub(crate) answered: u64,
     /// Buffers that the kernel has not taken yet. Not counted for protocols that send text.
     pub(crate) sending: u32,
+    /// Buffers that the kernel has taken.
+    pub(crate) taken: u32,
     /// The server accepts no further requests on this connection.
     pub(crate) is_draining: bool,
     /// Over datagrams: its session may have something to send, or new timers.
@@ -101,6 +103,7 @@ impl<S: Session> Connection<S> {
             has_sent: false,
             answered: 0,
             sending: 0,
+            taken: 0,
             is_draining: false,
             unflushed: false,
             refills: false,

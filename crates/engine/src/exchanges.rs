@@ -25,6 +25,14 @@ pub(crate) struct Exchange {
     pub(crate) logged_status: u16,
 }
 
+impl Exchange {
+    /// When the kernel got it.
+    #[inline]
+    pub(crate) fn submitted_ns(&self) -> u64 {
+        self.sent_ns.saturating_add(self.queued_ns)
+    }
+}
+
 /// When the tokens of a response arrived. 0 is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TokenTimes {
@@ -205,9 +213,10 @@ impl Exchanges {
         self.iter().next()
     }
 
-    /// The time from when the oldest exchange was sent to when the newest was, nanoseconds.
+    /// The time from when the kernel got the oldest exchange to when it got the newest,
+    /// nanoseconds.
     pub(crate) fn sent_over_ns(&self) -> u64 {
-        let mut sent_ns = self.iter().map(|exchange| exchange.sent_ns);
+        let mut sent_ns = self.iter().map(Exchange::submitted_ns);
         let first_ns = sent_ns.next().unwrap_or(0);
         sent_ns
             .last()

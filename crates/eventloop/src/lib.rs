@@ -302,6 +302,13 @@ pub trait EventLoop {
         0
     }
 
+    /// How many payloads of this socket the loop keeps until it has noticed that a send before them
+    /// has ended. [`Self::submit`] leaves none, as far as the kernel takes them.
+    fn kept_sends(&self, token: Token) -> usize {
+        let _ = token;
+        0
+    }
+
     /// How many of the completions that waits have found are left for [`Self::next`], about: some
     /// of what the kernel reports is no completion. They come in the order in which the kernel
     /// noticed them, and those that the last wait found come after those that were left by the one

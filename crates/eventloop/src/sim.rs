@@ -79,6 +79,9 @@ pub struct SimOptions {
     /// How often bytes can be read between two waits. The rest is
     /// [postponed](SocketEvent::Postponed), as io_uring does when its buffers are used up.
     pub buffers: usize,
+    /// Whether sends are passed to the kernel by waits and submissions, as io_uring does. One wait
+    /// passes one payload of a connection, and the next one only after its completion was taken.
+    pub queues_sends: bool,
     /// How long the program has worked since the clock was read last, nanoseconds. Whatever takes
     /// time adds to it.
     pub work_ns: Arc<AtomicU64>,
@@ -105,6 +108,7 @@ impl Default for SimOptions {
             has_timestamps: true,
             reads_when_taken: false,
             buffers: usize::MAX,
+            queues_sends: false,
             work_ns: Arc::default(),
             datagram_faults: DatagramFaults::default(),
         }
@@ -230,6 +234,8 @@ struct World<P> {
     /// The clock after the last wait, and how many waits have ended at that time.
     last_wait_ns: u64,
     waits_at_this_time: u32,
+    /// A loop passes everything to the kernel.
+    submits: bool,
     run_queue_wait_ns: Arc<AtomicU64>,
     worked_ns: Arc<AtomicU64>,
 }
@@ -242,6 +248,8 @@ struct LoopState {
     reads: usize,
     /// What the next wait finds, because there was no buffer for it.
     postponed: Vec<Ready>,
+    /// When it last passed to the kernel what was queued.
+    submitted_ns: u64,
     /// The key of its waker, and whether the waker has been used.
     waker: Option<(u32, Arc<AtomicBool>)>,
 }
@@ -340,6 +348,7 @@ impl<P: Peer> Sim<P> {
             datagram_counts: DatagramCounts::default(),
             last_wait_ns: 0,
             waits_at_this_time: 0,
+            submits: false,
             run_queue_wait_ns: Arc::default(),
             worked_ns: Arc::default(),
         };
@@ -855,7 +864,7 @@ impl<P: Peer> World<P> {
                 return self.fill_buffer_with_datagrams(connection);
             }
             let room = self.options.send_buffer_bytes - link.buffered_bytes;
-            let Some(pending) = link.queue.front_mut() else {
+            let Some(pending) = link.queue.front_mut().filter(|_| !link.keeps_sends) else {
                 break;
             };
             let piece = pending.piece(&self.shared, room.min(self.options.segment_bytes));
@@ -865,6 +874,7 @@ impl<P: Peer> World<P> {
                 let payload = link.queue.pop_front().map(|pending| pending.payload);
                 link.buffer(piece);
                 if let Some(Payload::Owned(buffer)) = payload {
+                    link.keeps_sends = self.options.queues_sends && !self.submits;
                     self.complete(connection, SocketEvent::Sent(buffer), Vec::new());
                 }
             } else if piece.is_empty() {
@@ -1013,7 +1023,9 @@ impl<P: Peer> World<P> {
             return;
         }
         link.queue.push_back(Pending::new(payload));
-        self.push_out(connection, self.clock_ns);
+        if !self.options.queues_sends {
+            self.push_out(connection, self.clock_ns);
+        }
         let unsent = self.link(connection).queue.iter().map(Pending::remaining);
         let unsent_bytes = unsent.sum();
         self.peer_log.note_unsent(unsent_bytes);
@@ -1064,6 +1076,28 @@ impl<P: Peer> World<P> {
         }
         let closed_ns = now_ns.saturating_add(self.options.close_ns);
         self.schedule(closed_ns, connection, Event::ClientClosed);
+    }
+
+    /// Passes what a loop has queued to the kernel. `all`: also what waits would keep.
+    fn submit(&mut self, owner: usize, all: bool) {
+        if !self.options.queues_sends {
+            return;
+        }
+        self.pass_work();
+        let mut pauses = self.options.pauses_ns.iter();
+        let pause = pauses.find(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&self.clock_ns));
+        self.clock_ns = pause.map_or(self.clock_ns, |(_, to_ns)| *to_ns);
+        let now_ns = self.clock_ns;
+        self.loops[owner].submitted_ns = now_ns;
+        self.submits = all;
+        for connection in 0..self.links.len() as u32 {
+            let link = self.link(connection);
+            if link.owner == owner && !link.queue.is_empty() {
+                link.keeps_sends &= !all;
+                self.push_out(connection, now_ns);
+            }
+        }
+        self.submits = false;
     }
 
     /// What the program has worked has taken time.
@@ -1157,7 +1191,26 @@ impl<P: Peer> EventLoop for Sim<P> {
         self.end_loan();
         let mut world = self.world.borrow_mut();
         world.find_postponed(self.index);
+        world.submit(self.index, false);
         world.wait(until_ns)
+    }
+
+    fn submit(&mut self) {
+        self.world.borrow_mut().submit(self.index, true);
+    }
+
+    fn queues_sends(&self) -> bool {
+        self.world.borrow().options.queues_sends
+    }
+
+    fn submitted_ns(&self) -> u64 {
+        self.world.borrow().loops[self.index].submitted_ns
+    }
+
+    fn kept_sends(&self, token: Token) -> usize {
+        let mut world = self.world.borrow_mut();
+        let connection = world.find(token);
+        connection.map_or(0, |it| world.link(it).queue.len())
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -1166,6 +1219,10 @@ impl<P: Peer> EventLoop for Sim<P> {
         let buffers = world.options.buffers;
         let ready = world.loops[self.index].take_with_buffer(buffers)?;
         let ready = world.take(ready);
+        let sent = matches!(ready.completion.event, SocketEvent::Sent(_));
+        if let Some(connection) = world.find(ready.completion.token).filter(|_| sent) {
+            world.link(connection).keeps_sends = false;
+        }
         self.lent = ready.bytes;
         self.lent_segment = ready.segment;
         self.lent_delay_ns = ready.delay_ns;

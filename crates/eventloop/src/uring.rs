@@ -422,6 +422,12 @@ impl EventLoop for Uring {
         true
     }
 
+    fn kept_sends(&self, token: Token) -> usize {
+        let socket = self.sockets.get(token.index as usize);
+        let socket = socket.filter(|socket| socket.generation == token.generation);
+        socket.map_or(0, |socket| socket.queue.len())
+    }
+
     fn submitted_ns(&self) -> u64 {
         self.submitted_ns
     }

@@ -13,7 +13,9 @@
 //! A closed loop that is disturbed also sends its requests at other times: into a stall, for
 //! example, or when the queue of the server is shorter. So there is a second truth for it, what the
 //! server's log of the same run leaves over: the time in which the server did not have the request.
-//! What is between both truths is right.
+//! What is between both truths is right. The same holds for a server with slow responses, at any
+//! rate: how many of them are in a run is chance, and its delays do not depend on when requests
+//! come.
 //!
 //! The second run has delays of its own, with 1,000 responses to read at once. What it calls its
 //! own may be called so in the first run as well, as far as the server did not have the requests.
@@ -467,7 +469,7 @@ fn near(row: &Combination, quiet: &Observed, disturbed: &Observed, percent: f64)
         most_ms,
         quiet_ms: most_ms,
     };
-    if !row.is_paced {
+    if !row.is_paced || row.server.1 == Server::Bimodal {
         near.least_ms = least_ms.min(disturbed.sojourn_ms(lower));
         near.most_ms = most_ms.max(disturbed.sojourn_ms(upper));
     }

@@ -65,7 +65,7 @@ impl Accounting {
     /// How long a request waited to be submitted, and its response to be read.
     #[inline]
     pub(super) fn late_ns(&mut self, exchange: &Exchange, service_ns: u64) -> u64 {
-        let read_late_ns = self.read_late.of(exchange.sent_ns);
+        let read_late_ns = self.read_late.of(exchange.submitted_ns());
         match (exchange.queued_ns + read_late_ns).min(service_ns) {
             // Any load generator takes that long to wake up. After a stall, it would add up over
             // the responses of a connection.

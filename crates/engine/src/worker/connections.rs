@@ -73,7 +73,7 @@ impl<L: EventLoop, S: Session> Network<L, S> {
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
-        connection.sending = 0;
+        (connection.sending, connection.taken) = (0, 0);
         connection.is_draining = false;
         connection.arrived_ns = None;
         // Read here, because a turn may open several connections, each of which takes time.

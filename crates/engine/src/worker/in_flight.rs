@@ -77,7 +77,7 @@ impl Accounting {
             };
             for (exchange, tokens) in connection.exchanges.iter_with_tokens() {
                 recorder.stream_is_open(exchange.event_ns, ended_ns);
-                let read_late_ns = read_late.of(exchange.sent_ns);
+                let read_late_ns = read_late.of(exchange.submitted_ns());
                 if recorder.measures(exchange.due_ns) {
                     let requests = u64::from(exchange.requests);
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);

@@ -154,6 +154,7 @@ impl<L: EventLoop, S: Session> Network<L, S> {
             return Ok(());
         }
         connection.sending = connection.sending.saturating_sub(1);
+        connection.taken = connection.taken.wrapping_add(1);
         if connection.sending > 0 {
             return Ok(());
         }

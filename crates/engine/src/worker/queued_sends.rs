@@ -4,9 +4,13 @@
 //! of a request begins when the session has it, so a turn that takes long, because a script or
 //! another program needs the CPU, would count as the server's. So a turn that takes long submits in
 //! between, and what has waited all the same counts as the load generator's.
+//!
+//! Several requests on one connection wait for longer: the loop keeps all but the first until the
+//! first was sent, and notices that in a later turn.
 
 use super::Worker;
 use super::network::Network;
+use crate::connection::Connection;
 use eventloop::EventLoop;
 use protocol::{Session, Transport};
 use results::Attribution;
@@ -16,68 +20,112 @@ use results::Attribution;
 /// to share a system call.
 pub(super) const AGE_MAX_IN_SCRIPT_NS: u64 = Attribution::MIN_NS / 2;
 
-/// The requests that sessions have and the kernel has not.
+/// The requests that sessions have and the kernel has not, in the order of sending.
 #[derive(Debug, Default)]
 pub(super) struct QueuedSends {
-    /// Their connections.
-    keys: Vec<u32>,
-    /// When the session got the first of them.
-    since_ns: u64,
+    requests: Vec<QueuedRequest>,
     /// When sessions over datagrams last sent what they had.
     pub(super) flushed_ns: u64,
+}
+
+/// One request, or several that a connection has got in one buffer.
+#[derive(Debug, Clone, Copy)]
+struct QueuedRequest {
+    /// Its connection.
+    key: u32,
+    /// The number of the buffer that it is in, of those of its connection.
+    buffer: u32,
+    /// When the session got it.
+    since_ns: u64,
+}
+
+impl QueuedSends {
+    /// Since when the first of them has waited.
+    #[inline]
+    fn since_ns(&self) -> Option<u64> {
+        self.requests.first().map(|request| request.since_ns)
+    }
 }
 
 impl<L: EventLoop, S: Session> Network<L, S> {
     /// A session has got a request.
     #[inline]
-    pub(super) fn note_queued(&mut self, key: u32, sent_ns: u64) {
+    pub(super) fn note_queued(&mut self, key: u32, since_ns: u64) {
         if S::TRANSPORT == Transport::Stream && !self.io.queues_sends() {
             return;
         }
-        if self.queued.keys.is_empty() {
-            self.queued.since_ns = sent_ns;
-        }
-        if self.queued.keys.last() != Some(&key) {
-            self.queued.keys.push(key);
+        let buffer = last_buffer(&self.pool[key]);
+        let last = self.queued.requests.last();
+        if last.is_none_or(|last| (last.key, last.buffer) != (key, buffer)) {
+            self.queued.requests.push(QueuedRequest {
+                key,
+                buffer,
+                since_ns,
+            });
         }
     }
 
-    /// The kernel has got what was queued.
+    /// The kernel has got what was queued, but for what the loop keeps.
     #[inline]
     pub(super) fn note_submitted(&mut self) {
-        if self.queued.keys.is_empty() {
+        let Some(since_ns) = self.queued.since_ns() else {
             return;
-        }
+        };
         let submitted_ns = if self.io.queues_sends() {
             self.io.submitted_ns()
         } else {
             self.queued.flushed_ns
         };
-        if submitted_ns.saturating_sub(self.queued.since_ns) >= Attribution::MIN_NS {
-            self.delay_queued(submitted_ns);
+        let is_old = submitted_ns.saturating_sub(since_ns) >= Attribution::MIN_NS;
+        if is_old || self.keeps_some() {
+            self.settle_queued(submitted_ns);
+        } else {
+            self.queued.requests.clear();
         }
-        self.queued.keys.clear();
     }
 
-    /// Attributes the time in the queue to the load generator.
-    #[cold]
-    fn delay_queued(&mut self, submitted_ns: u64) {
-        let QueuedSends { keys, since_ns, .. } = &mut self.queued;
-        keys.sort_unstable();
-        keys.dedup();
-        for key in keys {
-            let exchanges = &mut self.pool[*key].exchanges;
-            exchanges.queued_until(*since_ns, submitted_ns);
-        }
+    /// Whether the loop may keep one of the requests.
+    #[inline]
+    fn keeps_some(&self) -> bool {
+        let mut requests = self.queued.requests.iter();
+        !S::SENDS_TEXT && requests.any(|request| self.pool[request.key].sending > 1)
     }
+
+    /// Attributes the time in the queue to the load generator, and leaves what the loop keeps.
+    #[cold]
+    fn settle_queued(&mut self, submitted_ns: u64) {
+        let Self {
+            queued, pool, io, ..
+        } = self;
+        queued.requests.retain(|request| {
+            let connection = &mut pool[request.key];
+            let kept = connection.token.map_or(0, |token| io.kept_sends(token));
+            let later = last_buffer(connection).wrapping_sub(request.buffer);
+            // A connection that was opened again has no buffer with this number.
+            if (later as usize) < kept.min(connection.sending as usize) {
+                return true;
+            }
+            if submitted_ns.saturating_sub(request.since_ns) >= Attribution::MIN_NS {
+                let exchanges = &mut connection.exchanges;
+                exchanges.queued_until(request.since_ns, submitted_ns);
+            }
+            false
+        });
+    }
+}
+
+/// The number of the buffer that a connection has got last.
+#[inline]
+fn last_buffer<S: Session>(connection: &Connection<S>) -> u32 {
+    connection.taken.wrapping_add(connection.sending)
 }
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Submits what is queued if it has waited for long.
     #[inline]
     pub(super) fn submit_if_old(&mut self, now_ns: u64, age_max_ns: u64) {
-        let queued = &self.network.queued;
-        if !queued.keys.is_empty() && now_ns.saturating_sub(queued.since_ns) >= age_max_ns {
+        let since_ns = self.network.queued.since_ns();
+        if since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= age_max_ns) {
             self.flush_sessions();
             self.network.io.submit();
             self.network.note_submitted();

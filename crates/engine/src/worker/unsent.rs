@@ -217,7 +217,7 @@ fn in_flight<S: Session>(
 ) -> impl Iterator<Item = InFlight> {
     let mut read_late = ReadLate::at_end(connection.arrived_ns, ended_ns);
     connection.exchanges.iter().map(move |exchange| {
-        let sent_ns = exchange.sent_ns;
+        let sent_ns = exchange.submitted_ns();
         let late_ns = read_late.of(sent_ns);
         let is_overdue = seen_ns.saturating_sub(sent_ns) > times.unusual_ns;
         InFlight {

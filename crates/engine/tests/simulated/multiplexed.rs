@@ -215,6 +215,29 @@ fn a_rate_is_kept_over_streams() {
 }
 
 #[test]
+fn requests_that_the_loop_keeps_behind_others_of_their_connection_are_sent_late() {
+    // The load generator runs for 0.3 of 50 ms. Of the ten requests that are due then, each turn
+    // passes one to the kernel, because they are on one connection.
+    let pauses_ns = (0..20).map(|round| (round * 50 * MS + 300 * US, (round + 1) * 50 * MS));
+    let mut simulation = Simulation::new().rate(200.0).connections(1);
+    simulation.sim.pauses_ns = pauses_ns.collect();
+    simulation.sim.clock_cost_ns = 30 * US;
+    simulation.sim.queues_sends = true;
+    let (ended, _) = run(simulation, 16, |_| Reply::After(10 * MS));
+    let recording = &ended.recording;
+    let shown = &recording.response_time;
+    let corrected = recording.corrected_latency();
+    assert!(shown.value_at_percentile(50.0) > 60 * MS, "{shown:?}");
+    for percent in [1.0, 50.0, 90.0, 99.0] {
+        let corrected_ns = corrected.value_at_percentile(percent);
+        assert!(
+            corrected_ns.abs_diff(10 * MS) < MS,
+            "p{percent}: {corrected_ns} ns"
+        );
+    }
+}
+
+#[test]
 fn fewer_streams_than_wanted_are_used_and_reported() {
     let mut server = Server::new(|_| Reply::After(10 * MS));
     server.settings = vec![(id::MAX_CONCURRENT_STREAMS, 2)];

@@ -23,6 +23,8 @@ pub(super) struct Link {
     pub(super) fin_sent: bool,
     /// Payloads that do not fit into the send buffer yet.
     pub(super) queue: VecDeque<Pending>,
+    /// The payloads wait until the completion of the one before was taken.
+    pub(super) keeps_sends: bool,
     /// The kernel's send buffer, oldest bytes first, split into segments.
     pub(super) buffered: VecDeque<Vec<u8>>,
     pub(super) buffered_bytes: usize,
@@ -79,6 +81,7 @@ impl Link {
             send_ended: false,
             fin_sent: false,
             queue: VecDeque::new(),
+            keeps_sends: false,
             buffered: VecDeque::new(),
             buffered_bytes: 0,
             transmitting: false,
