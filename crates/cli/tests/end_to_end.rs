@@ -15,6 +15,7 @@
 //! | `tls` | https: versions, resumption, certificates |
 //! | `adapters` | profiles of public comparisons, run by `examples/adapters/` |
 //! | `traces` | request files made of traces of language models' servers |
+//! | `warmup` | `--warmup auto` in comparisons, sweeps and searches |
 //! | `prometheus` | `--prometheus`, scraped by the test and by Prometheus |
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
@@ -160,3 +161,5 @@ mod unusual_responses;
 mod verdicts;
 #[path = "end_to_end/versus.rs"]
 mod versus;
+#[path = "end_to_end/warmup.rs"]
+mod warmup;
