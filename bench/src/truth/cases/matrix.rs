@@ -59,6 +59,10 @@ const NEAR_MS: f64 = 1.0;
 /// there are. So all values within this share of the requests above a percentile are right.
 const NEAR_RANK: f64 = 0.15;
 
+/// A run is called disturbed if a tenth of a percentile is the load generator's. From this share
+/// on, the verdict may say so: a machine can wake a thread late without a disturbance.
+const NEAR_VERDICT_SHARE: f64 = 0.08;
+
 /// What must be said of a disturbance: the percentile that has grown most has at least this share
 /// more, and grew by more than the tolerance.
 const SAID_SHARE: f64 = 0.25;
@@ -496,6 +500,8 @@ struct Grown {
     /// Whether the server's log of a closed loop shows that the load generator was late without a
     /// disturbance, for example because a thousand responses came at once.
     is_late_by_log: bool,
+    /// Whether the server's log shows that it was late by so much that the verdict may blame it.
+    may_be_said: bool,
 }
 
 /// The load generator's part of each percentile, beside what it has grown by.
@@ -510,6 +516,7 @@ fn shares(
         share: 0.0,
         ms: 0.0,
         is_late_by_log: false,
+        may_be_said: false,
     };
     let parts = disturbed.run.report.recording().latency_parts_at(&PERCENTS);
     for (percent, parts) in PERCENTS.into_iter().zip(parts) {
@@ -546,6 +553,9 @@ fn shares(
         let late_ms = shown_ms - disturbed.sojourn_ms(percent);
         most.is_late_by_log |=
             !row.is_paced && late_ms > NEAR_MS && late_ms / shown_ms > SAID_SHARE;
+        // Requests at a rate also wait for a connection, if the server is slow.
+        most.may_be_said |= (!row.is_paced || row.server.1 == Server::Healthy)
+            && late_ms / shown_ms > NEAR_VERDICT_SHARE;
         let grown_ms = shown_ms - quiet_ms;
         if grown_ms / quiet_ms > most.share {
             (most.share, most.ms) = (grown_ms / quiet_ms, grown_ms);
@@ -559,7 +569,7 @@ impl Combination {
     fn is_said(&self, grown: Grown) -> Option<bool> {
         let is_large = grown.share > SAID_SHARE && grown.ms > NEAR_MS;
         match self.cause.1 {
-            Cause::Nothing => (!is_large && !grown.is_late_by_log).then_some(false),
+            Cause::Nothing => (!is_large && !grown.may_be_said).then_some(false),
             // More than 5 % of a run.
             Cause::Stop(_) => Some(true),
             _ => is_large.then_some(true),
