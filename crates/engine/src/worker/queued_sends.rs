@@ -114,9 +114,13 @@ impl<L: EventLoop, S: Session> Network<L, S> {
     }
 }
 
-/// The number of the buffer that a connection has got last.
+/// The number of the buffer that a connection has got last. Text is sent without buffers of the
+/// session: a request follows the response before it, so nothing of the connection is in its way.
 #[inline]
 fn last_buffer<S: Session>(connection: &Connection<S>) -> u32 {
+    if S::SENDS_TEXT {
+        return 0;
+    }
     connection.taken.wrapping_add(connection.sending)
 }
 
