@@ -1078,7 +1078,8 @@ impl<P: Peer> World<P> {
         self.schedule(closed_ns, connection, Event::ClientClosed);
     }
 
-    /// Passes what a loop has queued to the kernel. `all`: also what waits would keep.
+    /// Passes what a loop has queued to the kernel, after a pause if the program does not run now.
+    /// `all`: also what waits would keep.
     fn submit(&mut self, owner: usize, all: bool) {
         if !self.options.queues_sends {
             return;

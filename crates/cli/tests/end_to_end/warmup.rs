@@ -6,6 +6,9 @@ use testkit::{Folder, Process};
 
 use crate::harness::{program, site};
 
+/// The shortest limit that a warm-up of this kind may have.
+const SHORTEST: [&str; 4] = ["--warmup", "auto", "--warmup-limit", "6s"];
+
 /// Makes the runs of a command, whose results and journal go to this folder.
 fn runs(folder: &Folder, command: &[&str]) -> Vec<RunResult> {
     let [results, journal] = ["results", "journal"].map(|name| folder.file(name));
@@ -24,8 +27,6 @@ fn runs(folder: &Folder, command: &[&str]) -> Vec<RunResult> {
     });
     finished.collect()
 }
-
-const SHORTEST: [&str; 4] = ["--warmup", "auto", "--warmup-limit", "6s"];
 
 /// Each run has warmed up for 5 s at least, which is the shortest time in which one can settle, and
 /// for 6 s at most, which is the limit.

@@ -31,11 +31,11 @@ pub(super) struct QueuedSends {
 /// One request, or several that a connection has got in one buffer.
 #[derive(Debug, Clone, Copy)]
 struct QueuedRequest {
-    /// Its connection.
+    /// The key of the connection that sends it.
     key: u32,
-    /// The number of the buffer that it is in, of those of its connection.
+    /// The number of the buffer that has it, counted from when the connection was opened.
     buffer: u32,
-    /// When the session got it.
+    /// When the session got the request.
     since_ns: u64,
 }
 
