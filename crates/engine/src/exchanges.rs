@@ -29,7 +29,7 @@ impl Exchange {
     /// When the kernel got it.
     #[inline]
     pub(crate) fn submitted_ns(&self) -> u64 {
-        self.sent_ns.saturating_add(self.queued_ns)
+        self.sent_ns + self.queued_ns
     }
 }
 
