@@ -43,7 +43,7 @@ const OTHER_LOADS: [&str; 12] = [
 const ABOUT: &str = "Load a language model's server
 
 Makes requests with prompts and measures their streams: first token, time per token, tokens per \
-second. The path of the URL tells the format: /v1/chat/completions (also if there is none), \
+second. The path of the URL tells the format: /v1/chat/completions (also of /, /v1), \
 /v1/completions, /v1/responses, /v1/messages, /api/chat and /api/generate.
 
 Lengths of prompts are counted in words, not in tokens; the server's own counts of tokens are in \

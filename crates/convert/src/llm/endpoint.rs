@@ -2,8 +2,11 @@
 
 use plan::Dialect;
 
-/// The path of a URL that has none.
-pub const DEFAULT_PATH: &str = "/v1/chat/completions";
+/// The dialect of a base URL that names none.
+const DIALECT_DEFAULT: Dialect = Dialect::OpenAi;
+
+/// The version of the interfaces in a path that has none.
+const VERSION: &str = "/v1";
 
 /// What a request has for its prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +58,7 @@ pub enum EndpointError {
     },
     /// The path does not tell the dialect, and none was named.
     #[error(
-        "the path {0:?} does not tell the format of a request (expected {paths}; \
+        "the path {0:?} does not tell the format of a request (expected /, /v1, {paths}; \
          --events-dialect names the format of another path)",
         paths = known_paths()
     )]
@@ -64,17 +67,16 @@ pub enum EndpointError {
 
 impl Endpoint {
     /// The endpoint of a URL's path and query. `named` is its dialect, if the path does not tell
-    /// it.
+    /// it. A base URL, as clients of these servers take it (`/`, `/v1`, `/openai/v1/`), has the
+    /// first path of the named dialect, or of OpenAI's.
     ///
     /// # Errors
     /// If the dialect is not known, or the path is one of another dialect.
     pub fn of(path_and_query: &str, named: Option<Dialect>) -> Result<Self, EndpointError> {
         let end = path_and_query.find(['?', '#']);
         let (path, query) = path_and_query.split_at(end.unwrap_or(path_and_query.len()));
-        let path = match (path, named) {
-            ("" | "/", None | Some(Dialect::OpenAi)) => DEFAULT_PATH,
-            _ => path,
-        };
+        let full = below_base(path, named.unwrap_or(DIALECT_DEFAULT));
+        let path = full.as_deref().unwrap_or(path);
         let known = PATHS.iter().find(|(end, ..)| path.ends_with(end));
         let (dialect, shape) = match (known, named) {
             (Some((_, dialect, shape)), None) => (*dialect, *shape),
@@ -124,14 +126,34 @@ impl Endpoint {
     }
 }
 
+/// The path of a dialect below a base; `None` if the path is no base.
+fn below_base(path: &str, dialect: Dialect) -> Option<String> {
+    let base = path.trim_end_matches('/');
+    let (end, ..) = PATHS.iter().find(|(_, known, _)| *known == dialect)?;
+    if base.is_empty() {
+        return Some(versioned(end));
+    }
+    // Ollama's interface has no version.
+    let is_base = has_version(base) && dialect != Dialect::Ollama;
+    is_base.then(|| format!("{base}{end}"))
+}
+
+/// Whether a path ends with a version: `/v1`.
+fn has_version(path: &str) -> bool {
+    let last = path.rsplit('/').next().and_then(|it| it.strip_prefix('v'));
+    last.is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
+}
+
+/// The path with this end of a server whose base is the root.
+fn versioned(end: &str) -> String {
+    if end.starts_with("/api/") {
+        end.to_owned()
+    } else {
+        format!("{VERSION}{end}")
+    }
+}
+
 /// The paths and their dialects, for people.
 fn known_paths() -> String {
-    let paths = PATHS.map(|(end, ..)| {
-        if end.starts_with("/api/") {
-            end.to_owned()
-        } else {
-            format!("/v1{end}")
-        }
-    });
-    paths.join(", ")
+    PATHS.map(|(end, ..)| versioned(end)).join(", ")
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::variables::{MarkedText, SecretPlace, Variables};
 
 pub use body::{Bodies, parse_extra};
-pub use endpoint::{DEFAULT_PATH, Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError};
 pub use prompts::{Prompt, Prompts, PromptsError, read as read_prompts};
 pub use synthetic::{Synthetic, WORDS_DEFAULT, prompts as synthetic};
 

@@ -108,9 +108,13 @@ fn the_end_of_the_path_tells_the_dialect_and_another_path_needs_its_name() {
         Ok::<_, EndpointError>((endpoint.path.clone(), endpoint.dialect))
     };
     for (path, sent, dialect) in [
-        ("/", DEFAULT_PATH, Dialect::OpenAi),
+        ("/", "/v1/chat/completions", Dialect::OpenAi),
         ("/?a=/x", "/v1/chat/completions?a=/x", Dialect::OpenAi),
-        ("/v1/chat/completions", DEFAULT_PATH, Dialect::OpenAi),
+        (
+            "/v1/chat/completions",
+            "/v1/chat/completions",
+            Dialect::OpenAi,
+        ),
         (
             "/proxy/v1/chat/completions?k=/api/chat",
             "/proxy/v1/chat/completions?k=/api/chat",
@@ -126,15 +130,17 @@ fn the_end_of_the_path_tells_the_dialect_and_another_path_needs_its_name() {
     }
     let named = of("/v2/ask", Some(Dialect::Anthropic));
     assert_eq!(named, Ok(("/v2/ask".to_owned(), Dialect::Anthropic)));
-    let root = of("/", Some(Dialect::Ollama));
-    assert_eq!(root, Ok(("/".to_owned(), Dialect::Ollama)));
-    let unknown = of("/v1", None).unwrap_err().to_string();
-    assert_eq!(
-        unknown,
-        "the path \"/v1\" does not tell the format of a request (expected /v1/chat/completions, \
-         /v1/completions, /v1/responses, /v1/messages, /api/chat, /api/generate; \
-         --events-dialect names the format of another path)"
-    );
+    for path in ["/v", "/v1x", "/vllm", "/x", "/v1/chat/completions/"] {
+        let unknown = of(path, None).unwrap_err().to_string();
+        assert_eq!(
+            unknown,
+            format!(
+                "the path {path:?} does not tell the format of a request (expected /, /v1, \
+                 /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /api/chat, \
+                 /api/generate; --events-dialect names the format of another path)"
+            )
+        );
+    }
     let other = of("/v1/messages", Some(Dialect::OpenAi))
         .unwrap_err()
         .to_string();
@@ -142,6 +148,31 @@ fn the_end_of_the_path_tells_the_dialect_and_another_path_needs_its_name() {
         other,
         "--events-dialect openai: the path ends with /messages, which is that of anthropic"
     );
+}
+
+#[test]
+fn a_base_url_has_the_first_path_of_its_dialect() {
+    use Dialect::{Anthropic, Completions, Ollama, OpenAi, Responses};
+    for (path, named, expected) in [
+        ("/", None, "/v1/chat/completions"),
+        ("", None, "/v1/chat/completions"),
+        ("/v1", None, "/v1/chat/completions"),
+        ("/v1/", None, "/v1/chat/completions"),
+        ("/v1//", None, "/v1/chat/completions"),
+        ("/v1/?a=/x/", None, "/v1/chat/completions?a=/x/"),
+        ("/openai/v1", None, "/openai/v1/chat/completions"),
+        ("/api/v3/", None, "/api/v3/chat/completions"),
+        ("/v1", Some(OpenAi), "/v1/chat/completions"),
+        ("/", Some(Completions), "/v1/completions"),
+        ("/v1/", Some(Responses), "/v1/responses"),
+        ("/", Some(Anthropic), "/v1/messages"),
+        ("/v1", Some(Anthropic), "/v1/messages"),
+        ("/", Some(Ollama), "/api/chat"),
+    ] {
+        let endpoint = Endpoint::of(path, named).unwrap();
+        assert_eq!(endpoint.path, expected, "{path}");
+        assert_eq!(endpoint.dialect, named.unwrap_or(OpenAi), "{path}");
+    }
 }
 
 #[test]
