@@ -11,7 +11,7 @@ use crate::calls;
 use crate::delay::Count;
 use crate::fault::Fault;
 use crate::http2::Http2Context;
-use crate::llm::{LlmStream, tokens_asked};
+use crate::llm::{self, JsonAnswer, LlmStream, tokens_asked};
 use crate::prepared::PreparedResponse;
 use crate::recipe::{Recipe, Version};
 use crate::report::{Counters, Log, LoggedRequest};
@@ -73,6 +73,8 @@ pub(crate) struct Decision {
 pub(crate) enum DecisionKind {
     Recipe(Box<Recipe>),
     Stats,
+    /// What a language model's server says beside its streams.
+    Json(JsonAnswer),
     /// Invalid parameters: 400 with the reason.
     Invalid(String),
 }
@@ -137,7 +139,10 @@ impl Context {
             DecisionKind::Stats
         } else {
             match self.defaults.changed_by(&head.target) {
-                Ok(recipe) => DecisionKind::Recipe(Box::new(recipe)),
+                Ok(recipe) => match llm::answer(&recipe, &head) {
+                    Some(answer) => DecisionKind::Json(answer),
+                    None => DecisionKind::Recipe(Box::new(recipe)),
+                },
                 Err(why) => DecisionKind::Invalid(why.to_string()),
             }
         };
@@ -190,6 +195,9 @@ impl Context {
             DecisionKind::Stats => {
                 let json = Counters::sum(self.counters.iter()).to_json();
                 (form.text)(200, "application/json", &json, !keeps_alive).uncounted()
+            }
+            DecisionKind::Json(JsonAnswer { status, body }) => {
+                (form.text)(*status, "application/json", body, !keeps_alive)
             }
             DecisionKind::Invalid(why) => invalid(why),
         })

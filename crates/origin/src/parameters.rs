@@ -129,6 +129,15 @@ pub const STREAM_PARAMETERS: &[(&str, &str)] = &[
          reason, usage and end marker",
     ),
     (
+        "models=NAMES",
+        "what GET .../models lists [wrkbench], with commas between names; none for an empty list",
+    ),
+    (
+        "api-key=KEY",
+        "requests without this key (Authorization: Bearer KEY, or x-api-key: KEY) get 401; none \
+         undoes it",
+    ),
+    (
         "comments=INTERVAL",
         ": ping when nothing was sent for this long, at least 1 ms; not with ollama",
     ),

@@ -1,5 +1,7 @@
 //! Parses requests from a stream of bytes: head, framing, body.
 
+use crate::llm;
+
 /// Maximum size of a request head, in bytes.
 pub(crate) const HEAD_MAX_BYTES: usize = 64 * 1024;
 /// Maximum number of header fields.
@@ -24,6 +26,8 @@ pub(crate) struct Head {
     pub(crate) expects_continue: bool,
     /// A length above 0, or chunks, follow.
     pub(crate) has_body: bool,
+    /// The key in `Authorization: Bearer`, or in `x-api-key`.
+    pub(crate) api_key: Option<String>,
 }
 
 /// Why a request is invalid; the connection is answered with this and closed.
@@ -350,6 +354,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head, RequestReaderState), BadRequest> {
         },
         expects_continue: fields.expects_continue && !is_http10,
         has_body: state != RequestReaderState::Length(0),
+        api_key: fields.api_key,
     };
     Ok((head, state))
 }
@@ -363,6 +368,7 @@ struct Fields {
     says_close: bool,
     says_keep_alive: bool,
     expects_continue: bool,
+    api_key: Option<String>,
 }
 
 impl Fields {
@@ -383,6 +389,8 @@ impl Fields {
                 }
             } else if is("expect") {
                 fields.expects_continue = value.eq_ignore_ascii_case(b"100-continue");
+            } else if llm::has_key(header.name.as_bytes()) {
+                fields.api_key = llm::key_of(value);
             }
         }
         Ok(fields)

@@ -2,9 +2,11 @@
 
 mod dialect;
 mod generation;
+mod interface;
 mod token_limit;
 
 pub(crate) use generation::{Generation, Running, Turn};
+pub(crate) use interface::{JsonAnswer, answer, has_key, key_of};
 pub(crate) use token_limit::tokens_asked;
 
 use plan::{Dialect, InvalidValue};
@@ -14,7 +16,7 @@ use crate::events::EVENTS_MAX;
 use crate::quantity::{parse_count, parse_duration_ns};
 
 /// The names of the parameters.
-pub(crate) const NAMES: [&str; 14] = [
+pub(crate) const NAMES: [&str; 16] = [
     "llm",
     "tokens",
     "reasoning",
@@ -29,6 +31,8 @@ pub(crate) const NAMES: [&str; 14] = [
     "llm-cut",
     "comments",
     "batch",
+    "models",
+    "api-key",
 ];
 
 /// The largest number of prompt tokens: more than any context window has.
@@ -37,6 +41,9 @@ const PROMPT_MAX: u64 = 1_000_000_000;
 const BATCH_MAX: u64 = 1_000_000;
 /// The shortest interval of comments, in nanoseconds: shorter ones would be a stream of comments.
 const COMMENTS_MIN_NS: u64 = 1_000_000;
+
+/// The most names of models: some servers list hundreds.
+const MODELS_MAX: usize = 1_000;
 
 /// Where a stream says how many tokens it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +98,10 @@ pub struct LlmStream {
     pub comments_ns: Option<u64>,
     /// The number of other streams that double the gap.
     pub batch: Option<u64>,
+    /// The names of the models, in the order in which they are listed.
+    pub models: Vec<String>,
+    /// The key that requests must have; `None` if they need none.
+    pub api_key: Option<String>,
 }
 
 impl Default for LlmStream {
@@ -111,6 +122,8 @@ impl Default for LlmStream {
             cut_after: None,
             comments_ns: None,
             batch: None,
+            models: vec!["wrkbench".to_owned()],
+            api_key: None,
         }
     }
 }
@@ -148,6 +161,10 @@ impl LlmStream {
             ("comments", "none") => self.comments_ns = None,
             ("comments", _) => self.comments_ns = Some(parse_comments_ns(value)?),
             ("batch", "none") => self.batch = None,
+            ("models", "none") => self.models.clear(),
+            ("models", _) => self.models = parse_models(value)?,
+            ("api-key", "none") => self.api_key = None,
+            ("api-key", _) => self.api_key = Some(value.to_owned()),
             ("batch", _) => self.batch = Some(parse_positive(value, BATCH_MAX)?),
             _ => {
                 return Err(format!("`{value}` is not an end: expected stop or length").into());
@@ -208,6 +225,15 @@ fn parse_positive(text: &str, max: u64) -> Result<u64, InvalidValue> {
     count.ok_or_else(|| InvalidValue::new(format!("`{text}` is not a number from 1 to {max}")))
 }
 
+fn parse_models(text: &str) -> Result<Vec<String>, InvalidValue> {
+    let names: Vec<String> = text.split(',').map(str::to_owned).collect();
+    if names.iter().any(String::is_empty) || names.len() > MODELS_MAX {
+        Err(format!("`{text}` is not a list: expected 1 to {MODELS_MAX} names like a,b").into())
+    } else {
+        Ok(names)
+    }
+}
+
 fn parse_comments_ns(text: &str) -> Result<u64, InvalidValue> {
     match parse_duration_ns(text)? {
         ns @ COMMENTS_MIN_NS.. => Ok(ns),
@@ -245,6 +271,9 @@ mod tests {
             "comments=often",
             "batch=0",
             "batch=1.5",
+            "models=a,,b",
+            "models",
+            "api-key",
         ] {
             let name = option.split('=').next().unwrap_or_default();
             for found in [

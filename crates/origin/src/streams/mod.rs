@@ -12,7 +12,7 @@ use protocol::h2::RequestHead;
 
 use crate::calls;
 use crate::context::{Arrival, Context, Decision, Form};
-use crate::llm::{Generation, Running, Turn};
+use crate::llm::{self, Generation, Running, Turn};
 use crate::prepared::{AfterFin, ConnectionStep, PreparedResponse};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, ECHO_MAX_BYTES, HEAD_TOO_LARGE, Head};
@@ -267,6 +267,7 @@ impl<W: Writer> Streams<W> {
         if head.is_too_large {
             return self.refuse(stream, HEAD_TOO_LARGE, at_ns, context);
         }
+        let key = head.fields.iter().find(|(name, _)| llm::has_key(name));
         let mut decision = context.decide(Head {
             method: head.method.clone(),
             target: head.target.clone(),
@@ -274,6 +275,7 @@ impl<W: Writer> Streams<W> {
             keeps_alive: true,
             expects_continue: head.expects_continue,
             has_body: !is_whole,
+            api_key: key.and_then(|(_, value)| llm::key_of(value)),
         });
         let media_type = head
             .fields

@@ -56,6 +56,40 @@ fn each_dialect_has_its_media_type_and_its_last_event() {
 }
 
 #[test]
+fn models_are_listed_and_a_wrong_key_is_refused() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        let mut ask = |target: &str, field: &str| {
+            client.send(&format!(
+                "GET {target} HTTP/1.1\r\nHost: test\r\n{field}\r\n"
+            ));
+            let response = client.response();
+            let is_json = response.header("content-type") == Some("application/json");
+            (response.status().to_owned(), text(&response.body), is_json)
+        };
+        let (status, body, is_json) = ask("/v1/models?llm=openai&models=a/b,c", "");
+        assert_eq!((status.as_str(), is_json), ("200", true));
+        let list: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+        let names = ["/data/0/id", "/data/1/id", "/data/2/id"];
+        let found = names.map(|at| list.pointer(at).and_then(|it| it.as_str()));
+        assert_eq!(found, [Some("a/b"), Some("c"), None], "{body}");
+        // An ordinary server has no models.
+        assert!(!ask("/v1/models", "").2);
+        let target = "/v1?llm=openai&tokens=1&api-key=k";
+        for (field, expected) in [
+            ("", "401"),
+            ("Authorization: Bearer x\r\n", "401"),
+            ("Authorization: Bearer k\r\n", "200"),
+            ("x-api-key: k\r\n", "200"),
+        ] {
+            let (status, body, is_json) = ask(target, field);
+            assert_eq!(status, expected, "{field}");
+            assert_eq!(is_json, expected == "401", "{body}");
+        }
+    });
+}
+
+#[test]
 fn the_log_has_the_first_and_the_last_token_of_each_stream() {
     on_each_backend(&logged(), |server| {
         let mut client = Client::connect(&server);
