@@ -195,9 +195,11 @@ pub fn hide_in_words(words: &[String]) -> Vec<String> {
     let hidden = preceding.zip(words).map(|(option, word)| {
         let is_user = is_letter_of(option, 'u') || is_option_with_user(option);
         let is_proxy = is_letter_of(option, 'x') || is_abbreviated(option, "--proxy", "--proxy");
-        let (name, _) = word.split_once('=').unwrap_or_default();
+        let (name, value) = word.split_once('=').unwrap_or_default();
         match (word.get(..2), word.get(2..)) {
             _ if is_user => HIDDEN.to_owned(),
+            _ if is_option_with_key(option) => hide_key(word),
+            _ if is_option_with_key(name) => format!("{name}={}", hide_key(value)),
             _ if is_proxy => hide_user_of_proxy(word),
             _ if is_option_with_user(name) => format!("{name}={HIDDEN}"),
             (Some("-x"), Some(value)) => format!("-x{}", hide_user_of_proxy(value)),
@@ -249,6 +251,17 @@ fn is_option_with_user(word: &str) -> bool {
         let shortest = spec.secret_from.unwrap_or_default();
         !shortest.is_empty() && is_abbreviated(word, &format!("--{}", spec.long), shortest)
     })
+}
+
+/// Whether a word is the option of `wrkbench llm` whose value is a key, also abbreviated.
+fn is_option_with_key(word: &str) -> bool {
+    is_abbreviated(word, "--api-key", "--ap")
+}
+
+/// A key without its secret: the name of a variable is none.
+fn hide_key(key: &str) -> String {
+    let is_variable = key.starts_with("{{env:") && key.ends_with("}}");
+    if is_variable { key } else { HIDDEN }.to_owned()
 }
 
 /// Whether a word is an option without a value, as it is or abbreviated to at least `shortest`.
@@ -949,6 +962,11 @@ mod tests {
             ("--u http://i/", "--u http://i/"),
             ("-HCookie:a -x h:1", "-HCookie:*** -x h:1"),
             ("http://u:p@h/ -d1", "http://***@h/ -d1"),
+            ("--api-key abc -c1", "--api-key *** -c1"),
+            ("--ap abc --api-key=abc", "--ap *** --api-key=***"),
+            ("--api-key {{env:KEY}}", "--api-key {{env:KEY}}"),
+            ("--api-key={{env:KEY}}", "--api-key={{env:KEY}}"),
+            ("--a b", "--a b"),
         ] {
             let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
             assert_eq!(hide_in_words(&words).join(" "), expected);
