@@ -188,7 +188,7 @@ const GUIDES: &[Guide] = &[
         command: "llm",
         examples: &[
             (
-                "wrkbench llm http://127.0.0.1:8080/ --model m -c16 -d60s",
+                "wrkbench llm http://127.0.0.1:8080/v1 -c16 -d60s",
                 "Load a server with 16 users who send random prompts of 128 words.",
             ),
             (

@@ -52,9 +52,18 @@ the report. All options of a run apply.";
 /// What is asked.
 #[derive(Debug, Clone, Args)]
 struct PromptArgs {
-    /// Name of the model, as the server knows it
+    /// Name of the model, as the server knows it.
+    ///
+    /// Without it, the server is asked (/v1/models), and must have one model.
     #[arg(long, value_name = "NAME", help_heading = HEADING, allow_hyphen_values = true)]
     model: Option<String>,
+    /// Key of the interface, like '{{env:API_KEY}}', which stands for an environment variable.
+    ///
+    /// Requests have it as Authorization: Bearer KEY, with Anthropic's format as x-api-key: KEY.
+    /// Other users of this machine can see arguments, but no variables.
+    #[arg(long, value_name = "KEY", help_heading = HEADING, allow_hyphen_values = true,
+          value_parser = parse_key)]
+    api_key: Option<String>,
     /// Take the prompts from a file, like ShareGPT's JSON; - is stdin.
     ///
     /// It may also have objects with "prompt" or "messages".
@@ -80,8 +89,8 @@ struct PromptArgs {
     /// Limit of tokens of each response, like 128 or exp:100.
     ///
     /// Distributions are those of --prompt-words. The default is the server's limit.
-    #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
-          value_parser = Distribution::of_tokens)]
+    #[arg(long, visible_alias = "max-tokens", value_name = "DIST", help_heading = HEADING,
+          allow_hyphen_values = true, value_parser = Distribution::of_tokens)]
     output_tokens: Option<Distribution>,
     /// Ask the server to always generate --output-tokens.
     ///
@@ -139,16 +148,31 @@ fn parse_number(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, Inva
     }
 }
 
+/// Parses a key: the value of a header, or a template for one. Messages do not repeat it.
+fn parse_key(text: &str) -> Result<String, InvalidValue> {
+    if text.is_empty() {
+        return Err("is empty (is the variable of the shell set?)".into());
+    }
+    if text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(text.to_owned())
+    } else {
+        Err("has white space or characters that are not ASCII, which a key cannot have".into())
+    }
+}
+
 /// A run whose requests are made from prompts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LlmRequest {
     /// Its request file is a placeholder until the requests are made.
     pub(crate) run: RunRequest,
+    /// Without a name of the model if the server is to be asked.
     pub(crate) bodies: Bodies,
+    /// The model is the one that the server has.
+    pub(crate) asks_model: bool,
     pub(crate) prompts: PromptSource,
     /// Print the requests instead of making the run.
     pub(crate) prints: bool,
-    /// The same for equal loads, whatever the seed and the content of a file.
+    /// The same for equal loads, whatever the model, the seed and the content of a file.
     pub(crate) load: String,
 }
 
@@ -196,7 +220,7 @@ impl PromptArgs {
         let limit = (text(&self.output_tokens), self.ignore_eos);
         let extra = self.extra.as_ref().filter(|extra| !extra.is_empty());
         let extra = extra.map(|extra| Value::from(extra.clone()).to_string());
-        format!("{:?}", (of_endpoint, &self.model, prompts, limit, extra))
+        format!("{:?}", (of_endpoint, prompts, limit, extra))
     }
 
     fn check(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
@@ -209,6 +233,9 @@ impl PromptArgs {
             ))),
             true if self.output_tokens.is_none() => {
                 refuse("--ignore-eos: needs a limit of tokens (--output-tokens)")
+            }
+            _ if self.model.as_deref() == Some("") => {
+                refuse("--model: has no name (without --model, the server is asked)")
             }
             _ => Ok(()),
         }
@@ -224,24 +251,26 @@ pub(super) struct LlmCommandArgs {
 
 impl LlmCommandArgs {
     /// # Errors
-    /// The same one-line messages as for a run, and if the model is missing or the format of the
-    /// requests is not known.
+    /// The same one-line messages as for a run, and if the format of the requests is not known.
     pub(super) fn into_request(self) -> Result<Request, Refusal> {
         let Self { own, mut run } = self;
         if run.version_mode(super::Dialect::Native) == VersionMode::Only {
             return super::run_request(run, super::Dialect::Native);
         }
-        let no = |what: &str| {
-            Refusal(format!(
-                "no {what} (expected like wrkbench llm http://host:port/ --model NAME)"
-            ))
+        let no_url = || {
+            let text = "no URL (expected like wrkbench llm http://host:port/v1)";
+            Refusal(text.to_owned())
         };
-        let path = run.target().ok_or_else(|| no("URL"))?.path.clone();
-        let model = own.model.clone().filter(|model| !model.is_empty());
-        let model = model.ok_or_else(|| no("model"))?;
+        let target = run.target().ok_or_else(no_url)?.clone();
         let named = prepare(run.options_mut())?;
-        let endpoint = Endpoint::of(&path, named).map_err(|error| Refusal(error.to_string()))?;
+        let endpoint = Endpoint::of(&target.path, named);
+        let endpoint = endpoint.map_err(|error| Refusal(error.to_string()))?;
+        let endpoint = endpoint.at(&target.host);
         own.check(&endpoint)?;
+        let key = own.api_key.as_ref().map(|key| endpoint.key_header(key));
+        if let Some((name, value)) = &key {
+            add_header(run.options_mut(), name, value)?;
+        }
         let extra = own.extra.clone().unwrap_or_default();
         let load = own.load(&endpoint);
         let prompts = own.source();
@@ -251,6 +280,9 @@ impl LlmCommandArgs {
         });
         match super::run_request(run, super::Dialect::Native)? {
             Request::Run(mut run) => {
+                if let Some((name, _)) = key {
+                    check_key_header(&run, name)?;
+                }
                 if let Some(file) = &mut run.plan.request.file {
                     file.asked = asked;
                 }
@@ -258,11 +290,12 @@ impl LlmCommandArgs {
                     run: *run,
                     bodies: Bodies {
                         endpoint,
-                        model,
+                        model: own.model.clone().unwrap_or_default(),
                         output_tokens: own.output_tokens.map(|tokens| tokens.count),
                         ignore_eos: own.ignore_eos,
                         extra,
                     },
+                    asks_model: own.model.is_none(),
                     prompts,
                     prints: own.print,
                     load,
@@ -271,6 +304,33 @@ impl LlmCommandArgs {
             request => Ok(request),
         }
     }
+}
+
+/// Adds a header to those that are given.
+fn add_header(options: &mut GivenOptions, name: &str, value: &str) -> Result<(), Refusal> {
+    if options.has("user") {
+        return Err(Refusal(
+            "--api-key: cannot be used together with --user".to_owned(),
+        ));
+    }
+    let mut with_key = GivenOptions::default();
+    if let Some(spec) = find_option("header") {
+        with_key.add(spec, vec![format!("{name}: {value}").into()]);
+    }
+    options.add_below(with_key);
+    Ok(())
+}
+
+/// Rejects a second header for the key.
+fn check_key_header(run: &RunRequest, name: &str) -> Result<(), Refusal> {
+    let headers = run.plan.request.headers.iter();
+    let same = headers.filter(|(other, _)| other.eq_ignore_ascii_case(name));
+    if same.count() > 1 {
+        return Err(Refusal(format!(
+            "--api-key: cannot be used together with -H {name:?}"
+        )));
+    }
+    Ok(())
 }
 
 /// Checks the options of the run and adds those that the command implies. Returns the dialect that
@@ -317,7 +377,7 @@ impl Args for LlmCommandArgs {
         let command = RunArgs::augment_args(PromptArgs::augment_args(command))
             .about("Load a language model's server")
             .long_about(ABOUT)
-            .override_usage("wrkbench llm [OPTIONS] --model <NAME> <URL>")
+            .override_usage("wrkbench llm [OPTIONS] <URL>")
             .mut_arg("timeout", |timeout| timeout.default_value(TIMEOUT))
             .mut_arg("events", |events| events.hide(true))
             // A new one: it does not need --events.

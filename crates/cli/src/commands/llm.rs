@@ -1,5 +1,7 @@
 //! `wrkbench llm`: makes the requests of prompts, then prints them or makes the run.
 
+mod model;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -25,7 +27,8 @@ const MAX_PROMPTS_BYTES: u64 = 1 << 30;
 pub(super) fn llm(request: LlmRequest, console: &Console) -> anyhow::Result<ExitCode> {
     let LlmRequest {
         run: mut request,
-        bodies,
+        mut bodies,
+        asks_model,
         prompts,
         prints,
         load,
@@ -38,6 +41,11 @@ pub(super) fn llm(request: LlmRequest, console: &Console) -> anyhow::Result<Exit
     };
     if std::mem::take(&mut request.draws_seed) {
         run::draw_seed(&mut request.plan);
+    }
+    if asks_model {
+        let asked = model::ask(&bodies.endpoint, &request, console)?;
+        tell_note(asked.note);
+        bodies.model = asked.model;
     }
     let seed = request.plan.random_seed().unwrap_or_default();
     let is_random = matches!(prompts, PromptSource::Synthetic(_)) || bodies.output_tokens.is_some();
@@ -94,7 +102,7 @@ fn read(
         PromptSource::Synthetic(synthetic) => {
             return Ok(ReadPrompts {
                 prompts: Box::new(llm::synthetic(&synthetic, seed)),
-                name: name_of("llm", &[load.as_bytes()]),
+                name: name_of("llm", &[load.as_bytes(), bodies.model.as_bytes()]),
             });
         }
     };
@@ -106,7 +114,8 @@ fn read(
     let text = files::read_unpacked(files::named(&path), MAX_PROMPTS_BYTES);
     let text = text.and_then(files::text);
     let text = text.with_context(|| format!("--prompts: cannot read {shown}"))?;
-    let name = name_of("llm", &[load.as_bytes(), text.as_bytes()]);
+    let parts = [load, &bodies.model, &text].map(str::as_bytes);
+    let name = name_of("llm", &parts);
     // Only the prompts are kept: a large collection is mostly answers.
     let read = llm::read_prompts(&text, max, bodies.endpoint.takes_messages())
         .map_err(|error| anyhow!("--prompts: {shown}:{error}"))?;

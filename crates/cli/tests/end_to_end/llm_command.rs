@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use origin::Options;
-use testkit::Process;
+use testkit::{Output, Process};
 
 use crate::harness::{Load, Run, Site, load, site_with};
 
@@ -105,6 +105,143 @@ fn each_dialect_is_asked_in_its_own_words() {
                 assert_eq!(words.map(|it| it.split(' ').count()), Some(5), "{request}");
             }
         }
+    }
+}
+
+/// Without `--model`, and the options.
+fn asking(site: &Site, target: &str, options: &[&str]) -> Output {
+    let load = load(site).at(target).by("llm").with(options);
+    load.requests(4).output()
+}
+
+#[test]
+fn the_only_model_of_a_server_is_taken_and_named() {
+    for (target, path, protocol) in [
+        ("/v1?llm=openai&tokens=1&models=a/b", "/v1/models?", &[][..]),
+        (
+            "/p/v1/?llm=openai&tokens=1&models=a/b",
+            "/p/v1/models?",
+            &["--http2"],
+        ),
+        (
+            "/api/chat?llm=ollama&tokens=1&models=a/b",
+            "/v1/models?",
+            &[],
+        ),
+    ] {
+        let site = recording();
+        let output = asking(&site, target, protocol);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let note = "wrkbench: note: the model is a/b, the only one of http://";
+        assert!(output.stderr.contains(note), "{output:?}");
+        let requests = received(site);
+        let (questions, others): (Vec<_>, Vec<_>) = requests
+            .into_keys()
+            .partition(|request| request.contains("/models?"));
+        assert_eq!(questions.len(), 1, "{questions:?}");
+        assert!(questions[0].contains(path), "{questions:?}");
+        for request in &others {
+            assert_eq!(body(request)["model"], "a/b");
+        }
+    }
+}
+
+#[test]
+fn a_model_that_is_named_is_not_asked_for() {
+    let site = recording();
+    let run = llm(&site, "/v1?llm=openai&tokens=1").requests(4).run();
+    drop(run.expect_answers(4));
+    let requests = received(site);
+    assert!(
+        requests.keys().all(|it| !it.contains("/models")),
+        "{requests:?}"
+    );
+}
+
+#[test]
+fn a_server_without_one_model_is_answered_with_what_to_type() {
+    let many: Vec<String> = (1..=12).map(|number| format!("m{number}")).collect();
+    let many = format!("/v1?llm=openai&models={}", many.join(","));
+    for (target, options, expected) in [
+        (
+            "/v1?llm=openai&models=a,b",
+            &[][..],
+            "the server has 2: a, b (--model NAME chooses one)",
+        ),
+        (
+            many.as_str(),
+            &[],
+            "the server has 12: m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, ... (--model NAME chooses \
+             one)",
+        ),
+        (
+            "/v1?llm=openai&models=none",
+            &[],
+            "lists none (--model NAME names it)",
+        ),
+        (
+            "/v1?llm=openai&api-key=x",
+            &[],
+            "answers with status 401: \"Incorrect API key provided.\" (--api-key KEY is for \
+             servers that want a key)",
+        ),
+        (
+            "/v1?llm=openai&api-key=x",
+            &["--api-key", "y"],
+            "answers with status 401: \"Incorrect API key provided.\" (is the key right? --model \
+             NAME names the model)",
+        ),
+        (
+            "/v1?llm=openai&status=404",
+            &[],
+            "answers with status 404: \"Not Found\" (--model NAME names the model)",
+        ),
+        (
+            "/v1?size=4",
+            &[],
+            "answers without a list of models: \"abcd\" (--model NAME names the model)",
+        ),
+        (
+            "/v1?size=0",
+            &[],
+            "answers without a list of models: an empty body (--model NAME names the model)",
+        ),
+    ] {
+        let site = recording();
+        let output = asking(&site, target, options);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let line = output.only_line();
+        let begin = "wrkbench: no model is named, and ";
+        assert!(
+            line.starts_with(begin) && line.ends_with(expected),
+            "{line}"
+        );
+        assert_eq!(site.counts().requests, 1);
+    }
+}
+
+#[test]
+fn a_key_is_sent_and_never_shown_or_saved() {
+    let site = recording();
+    let target = "/v1?llm=openai&tokens=1&api-key=abcdefgh";
+    let json = site.folder.file("result.json");
+    let page = site.folder.file("page.html");
+    let output = asking(
+        &site,
+        target,
+        &["--api-key", "abcdefgh", "--json", &json, "-o", &page],
+    );
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(!output.stdout.contains("Bearer"), "{output:?}");
+    for path in [json, page] {
+        let text = std::fs::read_to_string(path).expect("it was written");
+        // The URL has it as well.
+        assert!(!text.contains("abcdefgh"), "the key is in the file");
+    }
+    let requests = received(site);
+    assert!(requests.len() > 1);
+    for request in requests.keys() {
+        assert!(request.contains(": Bearer abcdefgh"), "{request}");
     }
 }
 

@@ -90,6 +90,9 @@ impl Bodies {
             add("stream_options", json!({"include_usage": true}));
         }
         match (dialect, tokens) {
+            (Dialect::OpenAi, Some(tokens)) if self.endpoint.limits_completion => {
+                add("max_completion_tokens", tokens.into());
+            }
             (Dialect::OpenAi | Dialect::Completions, Some(tokens)) => {
                 add("max_tokens", tokens.into());
             }

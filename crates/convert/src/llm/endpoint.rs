@@ -19,6 +19,12 @@ pub(super) enum Shape {
     Input,
 }
 
+/// OpenAI's own server.
+const OPENAI_HOST: &str = "api.openai.com";
+
+/// Its models at Azure.
+const AZURE_HOSTS: &str = ".openai.azure.com";
+
 /// The ends of the paths that are known.
 const PATHS: [(&str, Dialect, Shape); 6] = [
     ("/chat/completions", Dialect::OpenAi, Shape::Messages),
@@ -37,6 +43,8 @@ pub struct Endpoint {
     /// What is spoken there.
     pub dialect: Dialect,
     pub(super) shape: Shape,
+    /// The limit of output tokens is `max_completion_tokens`.
+    pub(super) limits_completion: bool,
 }
 
 /// Why a path is no endpoint, one line.
@@ -99,7 +107,44 @@ impl Endpoint {
             path: format!("{path}{query}"),
             dialect,
             shape,
+            limits_completion: false,
         })
+    }
+
+    /// The same at a host. OpenAI's reasoning models refuse `max_tokens`; other servers know it
+    /// better than its successor.
+    #[must_use]
+    pub fn at(mut self, host: &str) -> Self {
+        let host = host.to_ascii_lowercase();
+        let is_openai = host == OPENAI_HOST || host.ends_with(AZURE_HOSTS);
+        self.limits_completion = self.dialect == Dialect::OpenAi && is_openai;
+        self
+    }
+
+    /// Path and query of the list of models, beside this path.
+    #[must_use]
+    pub fn models_path(&self) -> String {
+        let end = self.path.find(['?', '#']).unwrap_or(self.path.len());
+        let (path, query) = self.path.split_at(end);
+        let base = PATHS.iter().find_map(|(end, ..)| {
+            let base = path.strip_suffix(end)?;
+            Some(if end.starts_with("/api/") {
+                format!("{base}{VERSION}")
+            } else {
+                base.to_owned()
+            })
+        });
+        let base = base.unwrap_or_else(|| VERSION.to_owned());
+        format!("{base}/models{query}")
+    }
+
+    /// The header in which a request has the key of the interface.
+    #[must_use]
+    pub fn key_header(&self, key: &str) -> (&'static str, String) {
+        match self.dialect {
+            Dialect::Anthropic => ("x-api-key", key.to_owned()),
+            _ => ("Authorization", format!("Bearer {key}")),
+        }
     }
 
     /// Whether a prompt may be messages with roles.

@@ -176,6 +176,102 @@ fn a_base_url_has_the_first_path_of_its_dialect() {
 }
 
 #[test]
+fn the_list_of_models_is_beside_the_path_of_the_requests() {
+    for (path, named, expected) in [
+        ("/", None, "/v1/models"),
+        ("/v1/?a=/b", None, "/v1/models?a=/b"),
+        ("/openai/v1", None, "/openai/v1/models"),
+        ("/p/v1/completions", None, "/p/v1/models"),
+        ("/v1/responses", None, "/v1/models"),
+        ("/v1/messages", None, "/v1/models"),
+        ("/api/chat", None, "/v1/models"),
+        ("/p/api/generate", None, "/p/v1/models"),
+        ("/ask", Some(Dialect::OpenAi), "/v1/models"),
+    ] {
+        let endpoint = Endpoint::of(path, named).unwrap();
+        assert_eq!(endpoint.models_path(), expected, "{path}");
+    }
+    let braces = Endpoint::of("/v1?a={{b}}", None).unwrap();
+    let request = "{\"method\":\"GET\",\"path\":\"/v1/models?a={{'{{'}}b}}\"}\n";
+    assert_eq!(models_request(&braces), request);
+}
+
+#[test]
+fn models_are_read_from_a_list_and_from_nothing_else() {
+    let read = |text: &str| read_models(text.as_bytes());
+    let list = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
+    let two = r#"{"object":"list","data":[{"id":"a/b","root":1},{"id":"c"}]}"#;
+    assert_eq!(read(two), list(&["a/b", "c"]));
+    assert_eq!(read(r#"{"data":[]}"#), list(&[]));
+    for text in [
+        "",
+        "[]",
+        "{",
+        r#"{"data":{}}"#,
+        r#"{"data":[{"id":5}]}"#,
+        "<html>",
+    ] {
+        assert_eq!(read(text), None, "{text}");
+    }
+    assert_eq!(read_models(b"\xff"), None);
+}
+
+#[test]
+fn the_words_of_a_server_are_one_short_line_without_secrets() {
+    let words = |text: &str| server_words(text.as_bytes());
+    for (body, expected) in [
+        (
+            r#"{"error":{"message":"No such\n model","code":1}}"#,
+            "No such model",
+        ),
+        (r#"{"object":"error","message":"bad key"}"#, "bad key"),
+        (r#"{"detail":"Not Found"}"#, "Not Found"),
+        (r#"{"error":"model 'x' not found"}"#, "model 'x' not found"),
+        (r#"{"detail":[{"loc":1}]}"#, r#"{"detail":[{"loc":1}]}"#),
+        ("  404\r\n page  not found\n", "404 page not found"),
+    ] {
+        assert_eq!(words(body).as_deref(), Some(expected));
+    }
+    assert_eq!(words(" \n"), None);
+    assert_eq!(words(""), None);
+    for secret in [
+        "Authorization: Bearer abcdefgh",
+        "key: sk-abcdefgh",
+        "?api_key=abcdefgh",
+    ] {
+        let shown = words(&format!("Incorrect {secret}")).unwrap();
+        assert!(shown.ends_with("***"), "{shown}");
+    }
+    let escapes = words("a\u{1b}[2Jb").unwrap();
+    assert!(!escapes.contains('\u{1b}'), "{escapes}");
+    let long = words(&"word ".repeat(1000)).unwrap();
+    assert!(long.len() < 210 && long.ends_with("..."), "{long}");
+    assert!(server_words(b"\xff\xfe").is_some());
+}
+
+#[test]
+fn the_limit_of_tokens_has_the_name_that_the_host_wants() {
+    for (host, path, key) in [
+        ("localhost", "/v1", "max_tokens"),
+        ("api.openai.com", "/v1", "max_completion_tokens"),
+        ("API.OpenAI.com", "/v1", "max_completion_tokens"),
+        ("x.openai.azure.com", "/openai/v1", "max_completion_tokens"),
+        ("api.openai.com.evil.example", "/v1", "max_tokens"),
+        ("api.openai.com", "/v1/completions", "max_tokens"),
+        ("api.openai.com", "/v1/responses", "max_output_tokens"),
+    ] {
+        let mut bodies = bodies(path);
+        bodies.endpoint = bodies.endpoint.at(host);
+        let body = body(&bodies, text("p")).unwrap();
+        assert_eq!(body[key], 5, "{host}{path}: {body}");
+        assert_eq!(
+            body.as_object().unwrap().len(),
+            if path.ends_with("responses") { 4 } else { 5 }
+        );
+    }
+}
+
+#[test]
 fn a_limit_of_tokens_is_only_sent_if_one_is_given_or_must_be() {
     for path in [
         "/v1/chat/completions",

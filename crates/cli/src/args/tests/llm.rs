@@ -64,7 +64,31 @@ fn equal_loads_have_the_same_text_whatever_their_seed() {
         }
     }
     assert_ne!(load(""), llm("http://h:1/v1/completions --model m").load);
-    assert_ne!(load(""), llm("http://h:1 --model n").load);
+    assert_eq!(load(""), llm("http://h:1 --model n").load);
+    assert_eq!(load("--max-tokens 9"), load("--output-tokens 9"));
+}
+
+#[test]
+fn without_a_model_the_server_is_asked() {
+    let asked = llm("http://h:1/v1");
+    assert!(asked.asks_model && asked.bodies.model.is_empty());
+    let named = llm("http://h:1/v1 --model m");
+    assert!(!named.asks_model);
+    assert_eq!(named.bodies.model, "m");
+}
+
+#[test]
+fn the_key_is_a_header_as_the_interface_wants_it() {
+    for (path, name, value) in [
+        ("/v1", "Authorization", "Bearer {{env:K}}"),
+        ("/api/chat", "Authorization", "Bearer {{env:K}}"),
+        ("/v1/messages", "x-api-key", "{{env:K}}"),
+    ] {
+        let request = llm(&format!("http://h:1{path} -H A:b --api-key {{{{env:K}}}}"));
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let headers = request.run.plan.request.headers;
+        assert_eq!(headers, [pair(name, value), pair("A", "b")]);
+    }
 }
 
 #[test]
@@ -72,15 +96,31 @@ fn what_makes_no_load_of_a_model_is_refused_in_one_line() {
     for (line, expected) in [
         (
             "--model m",
-            "no URL (expected like wrkbench llm http://host:port/ --model NAME)",
-        ),
-        (
-            "http://h:1",
-            "no model (expected like wrkbench llm http://host:port/ --model NAME)",
+            "no URL (expected like wrkbench llm http://host:port/v1)",
         ),
         (
             "http://h:1 --model=",
-            "no model (expected like wrkbench llm http://host:port/ --model NAME)",
+            "--model: has no name (without --model, the server is asked)",
+        ),
+        (
+            "http://h:1 --api-key=",
+            "--api-key: is empty (is the variable of the shell set?)",
+        ),
+        (
+            "http://h:1 --api-key k\u{e4}y",
+            "--api-key: has white space or characters that are not ASCII, which a key cannot have",
+        ),
+        (
+            "http://h:1 --api-key k -u a:b",
+            "--api-key: cannot be used together with --user",
+        ),
+        (
+            "http://h:1 --api-key k -H authorization:b",
+            "--api-key: cannot be used together with -H \"Authorization\"",
+        ),
+        (
+            "http://h:1 --max-tokens 0",
+            "--output-tokens: `0` is not a number from 1 to 1000000",
         ),
         (
             "http://h:1/x --model m",
