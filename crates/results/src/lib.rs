@@ -35,6 +35,7 @@ mod run_result;
 pub mod schema;
 mod search;
 mod series;
+mod server_words;
 pub mod snapshot;
 mod suggestion;
 mod summary;
@@ -80,6 +81,7 @@ pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Settling, Window};
 pub use search::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Series, SeriesRow};
+pub use server_words::server_words;
 pub use suggestion::nearest;
 pub use summary::{
     Distribution, EventSummary, LagSummaries, LlmSummary, NameSummary, Percentile, PhaseSummaries,

@@ -15,7 +15,7 @@ use crate::variables::{MarkedText, SecretPlace, Variables};
 
 pub use body::{Bodies, parse_extra};
 pub use endpoint::{Endpoint, EndpointError};
-pub use models::{models_request, read_models, server_words};
+pub use models::{models_request, read_models};
 pub use prompts::{Prompt, Prompts, PromptsError, read as read_prompts};
 pub use synthetic::{Synthetic, WORDS_DEFAULT, prompts as synthetic};
 

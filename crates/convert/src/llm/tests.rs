@@ -217,39 +217,6 @@ fn models_are_read_from_a_list_and_from_nothing_else() {
 }
 
 #[test]
-fn the_words_of_a_server_are_one_short_line_without_secrets() {
-    let words = |text: &str| server_words(text.as_bytes());
-    for (body, expected) in [
-        (
-            r#"{"error":{"message":"No such\n model","code":1}}"#,
-            "No such model",
-        ),
-        (r#"{"object":"error","message":"bad key"}"#, "bad key"),
-        (r#"{"detail":"Not Found"}"#, "Not Found"),
-        (r#"{"error":"model 'x' not found"}"#, "model 'x' not found"),
-        (r#"{"detail":[{"loc":1}]}"#, r#"{"detail":[{"loc":1}]}"#),
-        ("  404\r\n page  not found\n", "404 page not found"),
-    ] {
-        assert_eq!(words(body).as_deref(), Some(expected));
-    }
-    assert_eq!(words(" \n"), None);
-    assert_eq!(words(""), None);
-    for secret in [
-        "Authorization: Bearer abcdefgh",
-        "key: sk-abcdefgh",
-        "?api_key=abcdefgh",
-    ] {
-        let shown = words(&format!("Incorrect {secret}")).unwrap();
-        assert!(shown.ends_with("***"), "{shown}");
-    }
-    let escapes = words("a\u{1b}[2Jb").unwrap();
-    assert!(!escapes.contains('\u{1b}'), "{escapes}");
-    let long = words(&"word ".repeat(1000)).unwrap();
-    assert!(long.len() < 210 && long.ends_with("..."), "{long}");
-    assert!(server_words(b"\xff\xfe").is_some());
-}
-
-#[test]
 fn the_limit_of_tokens_has_the_name_that_the_host_wants() {
     for (host, path, key) in [
         ("localhost", "/v1", "max_tokens"),

@@ -86,7 +86,7 @@ fn listed(response: &ReceivedResponse, shown: &str, has_key: bool) -> anyhow::Re
     if let Some(names) = llm::read_models(&response.body).filter(|_| is_success) {
         return Ok(names);
     }
-    let words = llm::server_words(&response.body);
+    let words = results::server_words(&response.body);
     let words = words.map_or_else(|| "an empty body".to_owned(), |words| format!("{words:?}"));
     Err(match status {
         401 | 403 if has_key => anyhow!(
