@@ -120,6 +120,7 @@ impl<S: Session> Connection<S> {
                     reusable: false,
                     bytes: failure.bytes,
                     captured: Some(captured),
+                    refusal: None,
                 }));
             }
             failure.error.into()

@@ -113,6 +113,9 @@ pub struct RunOutcome {
     pub is_refused: bool,
     /// Details of the first connection error that had any, such as why a certificate was rejected.
     pub first_error_detail: Option<(ErrorKind, String)>,
+    /// With a language model's streams: status and begin of the body of a worker's first response
+    /// that was an error.
+    pub first_refusal: Option<(u16, Vec<u8>)>,
     /// Resource usage of the workers' threads within the window, by worker. Workers that did not
     /// report it are missing.
     pub workers: Vec<WorkerUsage>,

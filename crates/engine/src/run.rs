@@ -283,6 +283,7 @@ impl Collected {
             .first_error_detail
             .take()
             .or(result.first_error_detail);
+        outcome.first_refusal = outcome.first_refusal.take().or(result.first_refusal);
         outcome.has_given_up |= result.has_given_up;
         outcome.is_refused |= result.is_refused;
         outcome.workers.extend(result.usage);

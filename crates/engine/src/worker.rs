@@ -81,6 +81,9 @@ pub struct WorkerResult {
     pub failure: Option<String>,
     /// Details of the first session error that had any.
     pub first_error_detail: Option<(ErrorKind, String)>,
+    /// With a language model's streams: status and begin of the body of the first response that
+    /// was an error.
+    pub first_refusal: Option<(u16, Vec<u8>)>,
     /// It ended before all requests were sent, because there were no responses for a long time.
     pub has_given_up: bool,
     /// It did so because every connection was refused in a way that another attempt does not
@@ -305,6 +308,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             has_given_up: self.accounting.stall.has_given_up,
             is_refused: self.accounting.stall.is_refused,
             first_error_detail: self.accounting.first_error_detail.take(),
+            first_refusal: self.accounting.first_refusal.take(),
             usage: self.accounting.usage.of_window(),
             slow_spans: self
                 .accounting

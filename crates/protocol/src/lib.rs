@@ -69,6 +69,9 @@ pub struct Response {
     pub bytes: u64,
     /// Present if the session captures responses.
     pub captured: Option<Box<Captured>>,
+    /// The beginning of the body, if the session reads a language model's streams and this is the
+    /// first response with a status from 400 on that one of its readers got.
+    pub refusal: Option<Box<[u8]>>,
 }
 
 /// What a session learned from its input.

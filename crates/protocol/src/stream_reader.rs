@@ -28,6 +28,9 @@ pub struct StreamTotal {
     pub llm: Option<Box<LlmStream>>,
 }
 
+/// How much of the body of an error is kept, in bytes: more than a server says in one.
+const REFUSAL_BYTES_MAX: usize = 1024;
+
 /// Reads one body after the other.
 #[derive(Debug, Clone)]
 pub struct StreamReader {
@@ -45,6 +48,42 @@ struct LlmReader {
     texts: u32,
     /// Whether the body has shown how its events are separated.
     is_framed: bool,
+    refusal: Refusal,
+}
+
+/// The body of the first response that is an error. One is enough, and costs no more allocations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Refusal {
+    Awaited,
+    Arriving(Vec<u8>),
+    Told,
+}
+
+impl Refusal {
+    fn begin(&mut self, status: u16) {
+        *self = match (std::mem::replace(self, Self::Told), status) {
+            (Self::Told, _) => Self::Told,
+            (_, 400..) => Self::Arriving(Vec::new()),
+            _ => Self::Awaited,
+        };
+    }
+
+    fn content(&mut self, bytes: &[u8]) {
+        if let Self::Arriving(begin) = self {
+            let room = REFUSAL_BYTES_MAX - begin.len();
+            begin.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    fn take(&mut self) -> Option<Box<[u8]>> {
+        if !matches!(self, Self::Arriving(_)) {
+            return None;
+        }
+        match std::mem::replace(self, Self::Told) {
+            Self::Arriving(begin) => Some(begin.into_boxed_slice()),
+            _ => None,
+        }
+    }
 }
 
 impl LlmReader {
@@ -76,6 +115,7 @@ impl StreamReader {
                 tokens: 0,
                 texts: 0,
                 is_framed: false,
+                refusal: Refusal::Awaited,
             })
         });
         Self {
@@ -92,7 +132,13 @@ impl StreamReader {
             llm.stream = LlmStream::default();
             (llm.tokens, llm.texts) = (0, 0);
             llm.is_framed = false;
+            llm.refusal.begin(status);
         }
+    }
+
+    /// The beginning of the body that is complete, if it is that of the first error.
+    pub fn take_refusal(&mut self) -> Option<Box<[u8]>> {
+        self.llm.as_mut()?.refusal.take()
     }
 
     /// The next bytes of the body, without the framing of the protocol.
@@ -100,6 +146,7 @@ impl StreamReader {
         let Some(llm) = &mut self.llm else {
             return self.splitter.content(bytes);
         };
+        llm.refusal.content(bytes);
         let mut bytes = bytes;
         if !llm.is_framed {
             bytes = bytes.trim_ascii_start();
@@ -159,5 +206,50 @@ impl StreamReader {
             has_end_marker: llm.stream.shows_end(),
             llm: Some(Box::new(llm.stream)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn reader(format: EventsFormat) -> StreamReader {
+        StreamReader::new(&StreamSpec {
+            format,
+            end_marker: Arc::from(&b"[DONE]"[..]),
+            dialect: None,
+        })
+    }
+
+    fn refusal(reader: &mut StreamReader, status: u16, parts: &[&[u8]]) -> Option<Box<[u8]>> {
+        reader.begin(status);
+        parts.iter().for_each(|part| reader.content(part));
+        reader.finish();
+        reader.take_refusal()
+    }
+
+    #[test]
+    fn the_begin_of_the_first_error_is_kept_and_no_other_body() {
+        let mut reader = reader(EventsFormat::Llm);
+        assert_eq!(refusal(&mut reader, 200, &[b"data: {}\n\n"]), None);
+        let found = refusal(&mut reader, 401, &[b"no ", b"key"]);
+        assert_eq!(found.as_deref(), Some(&b"no key"[..]));
+        assert_eq!(refusal(&mut reader, 500, &[b"again"]), None);
+    }
+
+    #[test]
+    fn an_error_may_have_no_body_or_a_long_one() {
+        let empty = refusal(&mut reader(EventsFormat::Llm), 429, &[]);
+        assert_eq!(empty.as_deref(), Some(&b""[..]));
+        let long = [&[b'a'; 1000][..], &[b'b'; 1000]];
+        let long = refusal(&mut reader(EventsFormat::Llm), 500, &long);
+        assert_eq!(long.map(|body| body.len()), Some(REFUSAL_BYTES_MAX));
+    }
+
+    #[test]
+    fn bodies_of_other_servers_are_not_kept() {
+        assert_eq!(refusal(&mut reader(EventsFormat::Sse), 500, &[b"x"]), None);
     }
 }

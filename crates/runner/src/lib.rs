@@ -40,7 +40,7 @@ use plan::{FleetSchedule, RunPlan, Scheme, TelemetrySpec};
 use results::parts::server::ServerRecording;
 use results::{
     Backend, Environment, ErrorKind, Finding, Generator, LocalServer, MachineUsage, RunResult,
-    Telemetry, Warning, Window,
+    Telemetry, Warning, Window, server_words,
 };
 use script::Script;
 use serde::{Deserialize, Serialize};
@@ -575,6 +575,10 @@ fn finished(
         failures: Failures {
             messages: outcome.failures,
             first_error_detail: outcome.first_error_detail,
+            first_refusal: outcome.first_refusal.map(|(status, body)| {
+                let words = server_words(&body).unwrap_or_default();
+                (status, words)
+            }),
         },
         leaving: outcome.leaving,
     }
@@ -647,6 +651,10 @@ pub struct Failures {
     pub messages: Vec<String>,
     /// Details of the first connection error that had any, such as why a certificate was rejected.
     pub first_error_detail: Option<(ErrorKind, String)>,
+    /// With a language model's streams: the status of the first response that was an error, and
+    /// what the server said; empty if nothing.
+    #[serde(default)]
+    pub first_refusal: Option<(u16, String)>,
 }
 
 impl Failures {
@@ -655,6 +663,7 @@ impl Failures {
         self.messages.extend(other.messages);
         let detail = other.first_error_detail;
         self.first_error_detail = self.first_error_detail.take().or(detail);
+        self.first_refusal = self.first_refusal.take().or(other.first_refusal);
     }
 }
 
@@ -851,7 +860,23 @@ impl Finished {
         notes.extend(self.plaintext_note());
         notes.extend(self.proxy_note());
         notes.extend(self.error_note());
+        notes.extend(self.refusal_note());
         notes
+    }
+
+    /// What the server says in the first response that was an error.
+    fn refusal_note(&self) -> Option<String> {
+        let (status, words) = self.failures.first_refusal.as_ref()?;
+        let advice = match status {
+            401 | 403 => " (is --api-key right?)",
+            404 => " (are --model and the path right?)",
+            _ => "",
+        };
+        Some(if words.is_empty() {
+            format!("a response with status {status} has no body{advice}")
+        } else {
+            format!("the server says with status {status}: {words:?}{advice}")
+        })
     }
 
     /// What is known of the first error beyond its kind, if some requests succeeded. Otherwise

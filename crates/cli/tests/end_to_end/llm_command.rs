@@ -246,6 +246,23 @@ fn a_key_is_sent_and_never_shown_or_saved() {
 }
 
 #[test]
+fn the_report_has_the_words_of_the_server_about_its_first_error() {
+    for protocol in [&[][..], &["--http2"]] {
+        let site = recording();
+        let run = llm(&site, "/v1?llm=openai&api-key=x")
+            .requests(20)
+            .with(protocol);
+        let run = run.run();
+        let note = "note: the server says with status 401: \"Incorrect API key provided.\" (is \
+                    --api-key right?)";
+        let found = run.stderr.matches("the server says").count();
+        assert!(run.stderr.contains(note) && found == 1, "{}", run.story());
+        let run = llm(&site, "/v1?llm=openai&tokens=1").requests(4).run();
+        assert!(!run.stderr.contains("the server says"), "{}", run.story());
+    }
+}
+
+#[test]
 fn the_printed_file_sends_what_the_command_sends() {
     let target = "/?llm=openai&tokens=2";
     let options = [

@@ -57,6 +57,8 @@ pub(super) struct Accounting {
     /// Set if there is an observer.
     pub(super) reporter: Option<ProgressReporter>,
     pub(super) first_error_detail: Option<(ErrorKind, String)>,
+    /// Status and begin of the body of the first response that was an error.
+    pub(super) first_refusal: Option<(u16, Vec<u8>)>,
     /// Over datagrams: what was counted before the window.
     pub(super) packets_before: PacketsBefore,
 }
@@ -86,6 +88,7 @@ impl Accounting {
             usage: UsageMeter::new(usage_probe),
             reporter: None,
             first_error_detail: None,
+            first_refusal: None,
             packets_before: PacketsBefore::default(),
         }
     }

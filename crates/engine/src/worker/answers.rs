@@ -22,6 +22,9 @@ impl Accounting {
         ended: &Ended<'_>,
         response: &Response,
     ) {
+        if let Some(body) = &response.refusal {
+            self.note_refusal(response.status, body);
+        }
         let Ended {
             exchange,
             own_ns,

@@ -143,6 +143,13 @@ impl Accounting {
         }
     }
 
+    /// Keeps the first response that was an error.
+    #[cold]
+    pub(super) fn note_refusal(&mut self, status: u16, body: &[u8]) {
+        self.first_refusal
+            .get_or_insert_with(|| (status, body.to_vec()));
+    }
+
     pub(super) fn note_text(&mut self, kind: ErrorKind, detail: String) {
         self.first_error_detail.get_or_insert((kind, detail));
     }

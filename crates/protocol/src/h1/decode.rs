@@ -571,6 +571,7 @@ impl H1 {
             reusable: self.reusable,
             bytes: std::mem::take(&mut self.bytes),
             captured: self.captured.take(),
+            refusal: self.reader.as_mut().and_then(|it| it.take_refusal()),
         };
         if let Some(exchange) = self.outstanding.pop() {
             events.push(Event::Finished(exchange, response));

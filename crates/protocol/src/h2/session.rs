@@ -769,6 +769,7 @@ impl Connection {
             reusable: true,
             bytes: stream.bytes,
             captured: stream.captured.take(),
+            refusal: stream.reader.as_mut().and_then(|it| it.take_refusal()),
         };
         let total = stream.reader.as_mut().and_then(|it| it.finish());
         tell_found(stream, events);

@@ -265,6 +265,7 @@ impl Incoming {
             reusable: true,
             bytes: self.bytes,
             captured: self.captured.take(),
+            refusal: self.reader.as_mut().and_then(|it| it.take_refusal()),
         };
         events.push(Event::Finished(self.exchange, response));
         Ok(())
