@@ -30,6 +30,7 @@ mod over_time;
 pub mod parts;
 mod rates;
 mod recording;
+pub mod records;
 mod run_result;
 #[cfg(feature = "schema")]
 pub mod schema;
