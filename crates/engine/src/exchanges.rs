@@ -47,6 +47,9 @@ pub(crate) struct TokenTimes {
     pub(crate) has_error: bool,
     /// The stream has ended, but nothing in it says so.
     pub(crate) is_without_end: bool,
+    /// Tokens of the prompt and of the response, once the stream has ended; 0 is unknown.
+    pub(crate) prompt: u32,
+    pub(crate) generated: u32,
 }
 
 /// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The
@@ -258,6 +261,19 @@ impl Exchanges {
         self.entries().map(|(index, entry)| {
             let trace = self.traces.get(index as usize);
             (&entry.exchange, trace.copied().unwrap_or_default())
+        })
+    }
+
+    /// The same, each with its tokens and its trace.
+    pub(crate) fn iter_with_all(&self) -> impl Iterator<Item = (&Exchange, TokenTimes, u128)> + '_ {
+        self.entries().map(|(index, entry)| {
+            let tokens = self.tokens.get(index as usize);
+            let trace = self.traces.get(index as usize);
+            (
+                &entry.exchange,
+                tokens.copied().unwrap_or_default(),
+                trace.copied().unwrap_or_default(),
+            )
         })
     }
 

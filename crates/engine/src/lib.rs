@@ -17,6 +17,7 @@ mod exchanges;
 mod good;
 mod pacing;
 mod recorder;
+mod records;
 mod run;
 mod shared_schedule;
 mod slow_spans;
@@ -30,6 +31,7 @@ pub use addresses::AddressBook;
 pub use control::RunTimes;
 pub use dispatch::{ChosenBackend, IoBackend, choose_backend};
 pub use eventloop::{Address, inherited, monotonic_ns, raise_open_file_limit};
+pub use records::{RecordBatch, RecordLimits, RecordMessage, RecordSender};
 pub use run::{Armed, WorkerParts, prepare, run_here, run_together};
 pub use slow_spans::SlowSpans;
 pub use snapshots::Observer;
@@ -60,6 +62,8 @@ pub struct RunInputs {
     /// If several machines take part in the run: their common schedule, and the numbers of this
     /// machine's workers. The plan is this machine's share.
     pub fleet: Option<FleetSchedule>,
+    /// Who gets a record of each request, if anybody.
+    pub records: Option<RecordSender>,
 }
 
 /// Reads the resource usage of a worker's thread. It is called in that thread, at the start and at

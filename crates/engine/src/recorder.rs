@@ -6,6 +6,7 @@ pub(crate) use streams::{ArrivedEvents, ArrivedTokens};
 
 use crate::addresses::label_of;
 use crate::good::GoodLimits;
+use crate::records::{self, RecordSink};
 use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage};
@@ -50,6 +51,8 @@ pub(crate) struct Recorder {
     good: Option<GoodLimits>,
     /// What has not been reported to the observer yet. `None` without an observer.
     unreported: Option<Box<Unreported>>,
+    /// Set if each request has a record.
+    records: Option<Box<RecordSink>>,
 }
 
 /// What happened since the last report to the observer.
@@ -172,6 +175,7 @@ impl Recorder {
             },
             good: None,
             unreported: None,
+            records: None,
         }
     }
 
@@ -220,6 +224,12 @@ impl Recorder {
         self
     }
 
+    /// Makes a record of each request, too.
+    pub(crate) fn with_records(mut self, records: RecordSink) -> Self {
+        self.records = Some(Box::new(records));
+        self
+    }
+
     /// Counts by these addresses, too; those before have the same numbers.
     pub(crate) fn add_addresses(&mut self, labels: impl Iterator<Item = String>) {
         let by_address = &mut self.recording.parts.by_address;
@@ -253,6 +263,9 @@ impl Recorder {
             *time_ns = time_ns.saturating_sub(sooner_ns);
         }
         self.start_ns = start_ns;
+        if let Some(records) = &mut self.records {
+            records.move_window(start_ns);
+        }
     }
 
     /// Ends reports to the observer.
@@ -653,6 +666,10 @@ impl Recorder {
             self.no_event(requests, age_due_ns);
             self.no_token(requests, age_due_ns);
             self.judge_unanswered(None, requests, age_due_ns);
+            if let Some(records) = &mut self.records {
+                let record = records::unsent(due_ns, ended_ns, own_ns);
+                (0..requests).for_each(|_| records.add(record));
+            }
         }
     }
 
@@ -696,6 +713,18 @@ impl Recorder {
         self.recording.parts.breakdown.as_mut()
     }
 
+    /// Where each request gets a record.
+    #[inline]
+    pub(crate) fn records(&mut self) -> Option<&mut RecordSink> {
+        self.records.as_deref_mut()
+    }
+
+    /// Whether each request gets a record.
+    #[inline]
+    pub(crate) fn makes_records(&self) -> bool {
+        self.records.is_some()
+    }
+
     /// A proxy has opened a connection to the target.
     pub(crate) fn proxied(&mut self, took_ns: u64) {
         self.recording.phases.proxy.record(took_ns);
@@ -735,6 +764,9 @@ impl Recorder {
         let is_closed = now_ns >= self.current.end_ns;
         if is_closed {
             self.close_latency_interval(now_ns);
+            if let Some(records) = &mut self.records {
+                records.hand_over();
+            }
         }
         if now_ns.saturating_sub(self.sample_start_ns) >= RATE_SAMPLE_NS && self.sample_answered > 0
         {
@@ -819,6 +851,9 @@ impl Recorder {
         }
         self.end_ns = end_ns;
         self.is_over = true;
+        if let Some(records) = &mut self.records {
+            records.hand_over();
+        }
     }
 
     /// Completes the recording. If the window has not ended before, it ends now.

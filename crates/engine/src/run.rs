@@ -599,6 +599,13 @@ fn finish_parked(
     if outstanding > 0 {
         let age_ns = ended_ns.saturating_sub(since_ns);
         recorder.in_flight(outstanding, age_ns, age_ns);
+        // Which ones they are is not known.
+        if let Some(records) = recorder.records() {
+            records.lose(outstanding);
+        }
+    }
+    if let Some(records) = recorder.records() {
+        records.end_window();
     }
     let window_end_ns = window_end_ns.min(ended_ns);
     if let Some((schedule, worker)) = share {
@@ -657,6 +664,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
         workers: workers as u32,
         workers_elsewhere: total.saturating_sub(workers as u32),
         weighted: fleet.and_then(|fleet| fleet.weighted),
+        records: inputs.records.clone(),
     }
 }
 
@@ -722,6 +730,7 @@ mod tests {
             backend: crate::IoBackend::Epoll,
             usage_probes: Vec::new(),
             fleet,
+            records: None,
         }
     }
 

@@ -26,6 +26,7 @@ mod packets;
 mod pool;
 mod queued_sends;
 mod read_late;
+mod records;
 mod refills;
 mod reporting;
 mod requests;
@@ -801,6 +802,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.accounting
             .usage
             .finish(self.settings.number(), ended_ns);
+        if let Some(records) = self.accounting.recorder().records() {
+            records.end_window();
+        }
         if let (Some(reporter), Some(recorder)) =
             (&mut self.accounting.reporter, &mut self.accounting.recorder)
         {

@@ -43,6 +43,8 @@ mod queueing;
 mod random;
 #[path = "simulated/rate.rs"]
 mod rate;
+#[path = "simulated/records.rs"]
+mod records;
 #[path = "simulated/search.rs"]
 mod search_of_a_rate;
 #[path = "simulated/settling.rs"]

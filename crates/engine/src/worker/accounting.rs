@@ -134,6 +134,10 @@ impl Accounting {
         if self.breakdown.is_some() {
             recorder = recorder.with_breakdown();
         }
+        if let Some(records) = settings.records.clone() {
+            let sink = records.of_worker(settings.number(), times.measure_ns);
+            recorder = recorder.with_records(sink);
+        }
         if self.reporter.is_some() {
             let every_ns = if settings.plan.warmup_auto {
                 BATCH_NS

@@ -6,7 +6,7 @@ use super::breakdown::Ended;
 use super::network::Network;
 use super::pool::ConnectionPool;
 use super::read_late::ReadLate;
-use crate::exchanges::{Exchange, Exchanges};
+use crate::exchanges::{Exchange, Exchanges, TokenTimes};
 use crate::recorder::{AnsweredTimes, ArrivedEvents, ArrivedTokens, CompletedResponse, Labels};
 use eventloop::EventLoop;
 use protocol::{ExchangeId, Found, Response, Session, StreamTotal};
@@ -19,7 +19,7 @@ impl Accounting {
         &mut self,
         network: &mut Network<L, S>,
         key: u32,
-        ended: &Ended<'_>,
+        (ended, tokens): (&Ended<'_>, &TokenTimes),
         response: &Response,
     ) {
         if let Some(body) = &response.refusal {
@@ -56,6 +56,9 @@ impl Accounting {
             labels,
             logged_status: exchange.logged_status,
         });
+        if self.recorder().makes_records() {
+            self.record_answer(key, (ended, tokens), response.bytes);
+        }
         // What may still be learned of the response: when it arrived, and what its latency is.
         if timed && self.watch.is_in_doubt() && own_ns < Attribution::MIN_NS {
             self.note_doubt(key, exchange, at_ns);
@@ -152,6 +155,9 @@ impl Accounting {
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.was_read_late(&answered, late_ns);
+                if let Some(records) = recorder.records() {
+                    records.was_read_late(key, answered.completed_ns, late_ns);
+                }
             }
             if self.is_paced {
                 pool[key].was_read_late(answered.completed_ns, late_ns);
@@ -226,6 +232,9 @@ impl Accounting {
             stream.first_text_ns = known(times.first_text_ns);
             stream.last_token_ns = known(times.last_ns);
             times.has_error = stream.has_error;
+            let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
+            times.prompt = count(stream.usage.prompt.unwrap_or(0));
+            times.generated = count(stream.tokens().0);
             in_window = times.in_window;
             let per_token = stream.time_per_token();
             times.per_token_ns = per_token.map_or(0, |time| time.ns.round() as u64);

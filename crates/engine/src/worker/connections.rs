@@ -375,7 +375,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .note_timed_out(&mut self.network, key, at_ns);
         }
         self.accounting
-            .count_failed(&self.network.pool[key], kind, at_ns);
+            .count_failed((key, &self.network.pool[key]), kind, at_ns);
         self.reopen_later(key, at_ns);
     }
 

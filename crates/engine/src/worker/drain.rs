@@ -134,6 +134,7 @@ mod tests {
                 workers: 1,
                 workers_elsewhere: 0,
                 weighted: None,
+                records: None,
             },
             source: Box::new(Fixed::new(b"GET / HTTP/1.1\r\n\r\n".to_vec())),
             usage_probe: None,

@@ -3,6 +3,7 @@
 use super::accounting::Accounting;
 use super::network::Network;
 use super::pool::ConnectionPool;
+use super::records::EndedWithout;
 use crate::connection::Connection;
 use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
@@ -10,12 +11,13 @@ use crate::recorder::Labels;
 use eventloop::EventLoop;
 use protocol::{Session, SessionError};
 use results::ErrorKind;
+use results::records::WithoutResponse;
 
 impl Accounting {
     /// Counts the failure of a connection once, with the requests that it has ended.
     pub(super) fn count_failed<S>(
         &mut self,
-        connection: &Connection<S>,
+        (key, connection): (u32, &Connection<S>),
         kind: ErrorKind,
         at_ns: u64,
     ) {
@@ -25,6 +27,9 @@ impl Accounting {
         let Some(recorder) = &mut self.recorder else {
             return;
         };
+        if recorder.makes_records() {
+            recorder.record_failed(key, connection, kind, at_ns);
+        }
         let Connection {
             exchanges, address, ..
         } = connection;
@@ -88,7 +93,7 @@ impl Accounting {
         &mut self,
         pool: &mut ConnectionPool<S>,
         key: u32,
-        (exchange, tokens): (&Exchange, &TokenTimes),
+        (exchange, tokens, trace): (&Exchange, &TokenTimes, u128),
         (kind, bytes): (ErrorKind, u64),
         at_ns: u64,
     ) {
@@ -99,10 +104,19 @@ impl Accounting {
         self.stall.settled_ns = at_ns;
         let own_ns = match kind {
             ErrorKind::Timeout => self.own_ns_of_unanswered(pool, exchange, at_ns),
-            _ => 0,
+            _ => exchange.own_ns + exchange.queued_ns,
         };
         let recorder = self.recorder();
         recorder.left(1, at_ns);
+        if recorder.makes_records() {
+            let ended = EndedWithout {
+                reason: WithoutResponse::Failed(kind),
+                at_ns,
+                own_ns,
+                bytes,
+            };
+            recorder.record_without((exchange, tokens), (key, trace), 1, ended);
+        }
         if kind == ErrorKind::Timeout {
             recorder.stream_is_open(exchange.event_ns, at_ns);
         }

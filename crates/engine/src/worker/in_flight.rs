@@ -7,9 +7,11 @@
 use super::accounting::Accounting;
 use super::pool::ConnectionPool;
 use super::read_late::ReadLate;
+use super::records::EndedWithout;
 use crate::exchanges::Exchange;
 use crate::recorder::{Labels, Recorder};
 use results::Attribution;
+use results::records::{RequestRecord, WithoutResponse};
 
 /// A server without any response for this long may have stopped.
 const SILENT_NS: u64 = 50_000_000;
@@ -69,13 +71,13 @@ impl Accounting {
             return;
         };
         let mut service_times = None;
-        for connection in &pool.connections {
+        for (key, connection) in (0..).zip(&pool.connections) {
             let mut read_late = ReadLate::at_end(connection.arrived_ns, ended_ns);
             let labels = |exchange: &Exchange| Labels {
                 name: exchange.name,
                 address: connection.address,
             };
-            for (exchange, tokens) in connection.exchanges.iter_with_tokens() {
+            for (exchange, tokens, trace) in connection.exchanges.iter_with_all() {
                 recorder.stream_is_open(exchange.event_ns, ended_ns);
                 let read_late_ns = read_late.of(exchange.submitted_ns());
                 if recorder.measures(exchange.due_ns) {
@@ -93,6 +95,14 @@ impl Accounting {
                     recorder.own_share_of_unanswered(requests, age_due_ns, own_ns);
                     recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
                     recorder.in_flight_in_stream((exchange, &tokens), age_due_ns);
+                    let ended = EndedWithout {
+                        reason: WithoutResponse::InFlight,
+                        at_ns: ended_ns,
+                        own_ns,
+                        bytes: RequestRecord::UNKNOWN,
+                    };
+                    let (of, by) = ((exchange, &tokens), (key, trace));
+                    recorder.record_without(of, by, exchange.requests, ended);
                 }
             }
         }

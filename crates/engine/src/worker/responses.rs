@@ -178,7 +178,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(exchange) = pool.end_exchange(key, exchange) {
             let failed = (kind, bytes);
             self.accounting
-                .count_failure(pool, key, (&exchange, &tokens), failed, at_ns);
+                .count_failure(pool, key, (&exchange, &tokens, trace), failed, at_ns);
             if kind == ErrorKind::Timeout {
                 let unanswered = (&exchange, trace);
                 self.accounting
@@ -320,7 +320,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let pool = &mut self.network.pool;
             let failed = (kind, response.bytes);
             self.accounting
-                .count_failure(pool, key, (&exchange, &tokens), failed, at_ns);
+                .count_failure(pool, key, (&exchange, &tokens, trace), failed, at_ns);
             return Ok(());
         }
         self.note_served(key, at_ns);
@@ -346,7 +346,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             at_ns,
         };
         self.accounting
-            .count_answer(&mut self.network, key, &ended, &response);
+            .count_answer(&mut self.network, key, (&ended, &tokens), &response);
         if let Some(captured) = response
             .captured
             .filter(|_| self.sender.source.wants_responses)

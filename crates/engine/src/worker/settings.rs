@@ -1,8 +1,8 @@
 //! The settings of one worker.
 
-use crate::AddressBook;
 use crate::cookies::CookieSite;
 use crate::pacing::RequestNumbers;
+use crate::{AddressBook, RecordSender};
 use eventloop::SocketOptions;
 use plan::{Lanes, RunPlan, WeightedLanes};
 use protocol::StreamSpec;
@@ -48,6 +48,8 @@ pub struct WorkerSettings {
     pub workers_elsewhere: u32,
     /// If the workers of all machines do not carry the same load: the lanes of this machine's.
     pub weighted: Option<WeightedLanes>,
+    /// Who gets a record of each request, if anybody.
+    pub records: Option<RecordSender>,
 }
 
 /// The longest time that the loop polls before a request is due, instead of sleeping. It polls only

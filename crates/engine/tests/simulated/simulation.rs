@@ -83,6 +83,7 @@ impl Simulation {
                 workers: 1,
                 workers_elsewhere: 0,
                 weighted: None,
+                records: None,
             },
             times: RunTimes {
                 start_ns: 0,
