@@ -10,6 +10,7 @@ mod figures;
 mod observers;
 pub mod otlp;
 pub mod prometheus;
+pub mod records;
 mod stream;
 
 pub use observers::{ComparisonVerdict, Event, Observers, Output, RunEnd, RunStart};

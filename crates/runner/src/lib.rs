@@ -24,7 +24,7 @@ pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
 pub use client::{ClientError, LookupError, Permit, PermitCheck, TargetError};
-pub use engine::{Observer, SlowSpans, inherited, monotonic_ns};
+pub use engine::{Observer, RecordSender, SlowSpans, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
 pub use prepared_run::PreparedRun;
 pub use request_file::{request_file_has_moments, target_of_request_file};
@@ -178,6 +178,8 @@ pub struct RunObservers<'a> {
     pub samples: Option<Box<dyn Write + Send>>,
     /// Observes the progress of the run, about once a second.
     pub observer: Option<&'a mut dyn Observer>,
+    /// Receives a record of each request. Not of a run by a fleet.
+    pub records: Option<RecordSender>,
 }
 
 /// The same moment on two clocks.
@@ -277,6 +279,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             sources: sources.workers,
             backend: chosen.backend,
             fleet: invocation.fleet,
+            records: None,
         },
         basis: Basis {
             plan,
@@ -352,10 +355,11 @@ impl Prepared {
     /// # Errors
     /// If the engine could not start. Errors of telemetry are part of the result.
     pub fn run(
-        self,
+        mut self,
         interrupted: &AtomicBool,
-        observers: RunObservers<'_>,
+        mut observers: RunObservers<'_>,
     ) -> Result<Finished, RunnerError> {
+        self.inputs.records = observers.records.take();
         Ok(self.arm()?.start(None, interrupted, observers))
     }
 
@@ -431,7 +435,9 @@ impl ArmedRun {
         interrupted: &AtomicBool,
         observers: RunObservers<'_>,
     ) -> Finished {
-        let RunObservers { samples, observer } = observers;
+        let RunObservers {
+            samples, observer, ..
+        } = observers;
         let meters = self.meters.begin(samples);
         let start_ns = start_ns.unwrap_or_else(|| self.workers.earliest_start_ns());
         let times = self.workers.times(start_ns);

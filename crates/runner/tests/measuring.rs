@@ -37,6 +37,7 @@ fn made(plan: RunPlan, observer: Option<&mut dyn Observer>) -> RunResult {
     let observers = RunObservers {
         samples: None,
         observer,
+        records: None,
     };
     let mut finished = prepared
         .run(&AtomicBool::new(false), observers)

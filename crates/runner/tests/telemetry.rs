@@ -86,6 +86,7 @@ fn run(plan: RunPlan, samples: Option<Box<dyn Write + Send>>) -> (RunResult, Tel
             RunObservers {
                 samples,
                 observer: None,
+                records: None,
             },
         )
         .expect("the engine starts");

@@ -187,6 +187,7 @@ impl DemoArgs {
             draws_seed: false,
             report,
             samples: None,
+            records: None,
             fleet: None,
             tool: None,
             version: false,

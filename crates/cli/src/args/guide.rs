@@ -41,6 +41,10 @@ const RUN_FILES: &[(&str, &str)] = &[
         "The latency distribution, and latency over time (docs/hdr-files.md)",
     ),
     (
+        "FILE of --records",
+        "A record of each request, as JSON lines or CSV (docs/records.md)",
+    ),
+    (
         "FILE of --samples",
         "Socket samples, one JSON object per line; compressed if the name ends with .zst",
     ),

@@ -36,6 +36,7 @@ pub(super) struct ReportValues {
     quiet: bool,
     tui: bool,
     pub(super) samples: Option<PathBuf>,
+    pub(super) records: Option<PathBuf>,
 }
 
 impl Settable for ReportValues {
@@ -159,6 +160,17 @@ static OPTIONS: &[OptionSpec<ReportValues>] = &[
         "Write latency over time as an HdrHistogram log",
     )
     .elsewhere(SAVED_BY_SWEEP),
+    option(
+        "records",
+        Setter::Path(|it, path| it.records = Some(path)),
+        "Write a record of each request to this file: .jsonl is JSON lines, .csv a table",
+    )
+    .long_help(
+        "Write a record of each request to this file: .jsonl is JSON lines, .csv a table.\n\nA \
+         record has the times, status, error and bytes of a request. Requests of the warm-up have \
+         none (docs/records.md).",
+    )
+    .elsewhere("it is of one run, and others would overwrite the file"),
     option(
         "fail-if",
         Setter::Parsed(|it, text| {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, FromArgMatches, Parser};
 use plan::secrets::hide_secrets;
 use plan::{GivenOptions, OptionError, ProfiledServer, RunPlan, Target};
+use results::records::RecordForm;
 use runner::{Invocation, Variables};
 
 use super::plan_options::OptionArgs;
@@ -73,6 +74,8 @@ pub(crate) struct RunRequest {
     pub(crate) tool: Option<Style>,
     /// File for socket samples.
     pub(crate) samples: Option<PathBuf>,
+    /// File for a record of each request.
+    pub(crate) records: Option<PathBuf>,
     /// The machines that make it, unless this one does.
     pub(crate) fleet: Option<FleetRequest>,
     /// Print the version line first, then the backend and why it was chosen.
@@ -204,7 +207,9 @@ impl DescribedRun {
             return Err(Refusal(problem));
         }
         let GivenUrl { target, note, .. } = given;
-        let samples = self.report.given.values()?.samples;
+        let ReportValues {
+            samples, records, ..
+        } = self.report.given.values()?;
         if let Some(path) = samples.as_ref().filter(|_| !options.has("sockets")) {
             return Err(Refusal(format!(
                 "--samples {path:?}: needs sockets to be sampled (--sockets)"
@@ -232,6 +237,7 @@ impl DescribedRun {
         let request = RunRequest {
             report,
             samples,
+            records,
             fleet,
             draws_seed: options.draws_seed(&plan),
             plan,
@@ -247,12 +253,36 @@ impl DescribedRun {
 }
 
 impl RunRequest {
+    /// Rejects a file of records whose form is not known, or that is also for something else.
+    fn check_records(&self, path: &Path) -> Result<(), Refusal> {
+        if self.fleet.is_some() {
+            let text = "--records: a fleet does not send its records (make the run on one machine)";
+            return Err(Refusal(text.to_owned()));
+        }
+        if let Err(unknown) = RecordForm::of(path) {
+            return Err(Refusal(format!("--records {path:?}: {unknown}")));
+        }
+        let report = &self.report;
+        let other = match &report.report {
+            Some(file) if file.path == path => Some(file.option),
+            _ if self.samples.as_deref() == Some(path) => Some("--samples"),
+            _ => None,
+        };
+        match other {
+            Some(other) => Err(Refusal(format!(
+                "--records {path:?}: is also the file of {other}"
+            ))),
+            None => report.check_other_file("--records", path),
+        }
+    }
+
     /// Rejects options of the report and of a fleet that do not go together.
     fn check(&self) -> Result<(), Refusal> {
         let Self {
             plan,
             report,
             samples,
+            records,
             fleet,
             ..
         } = self;
@@ -265,15 +295,19 @@ impl RunRequest {
         if let Some(server) = &plan.profile {
             check_profile(server, fleet.as_ref())?;
         }
-        if report.once && (fleet.is_some() || samples.is_some() || !report.outputs.is_empty()) {
+        let has_files = samples.is_some() || records.is_some();
+        if report.once && (fleet.is_some() || has_files || !report.outputs.is_empty()) {
             return Err(Refusal(
-                "--once: one request is sent from here (remove --fleet, --samples, --stream, \
-                 --prometheus and --otlp)"
+                "--once: one request is sent from here (remove --fleet, --samples, --records, \
+                 --stream, --prometheus and --otlp)"
                     .to_owned(),
             ));
         }
         if let Some(path) = samples {
             report.check_other_file("--samples", path)?;
+        }
+        if let Some(path) = records {
+            self.check_records(path)?;
         }
         Ok(())
     }

@@ -86,6 +86,7 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         draws_seed,
         report,
         samples,
+        records,
         fleet,
         tool,
         version,
@@ -120,7 +121,10 @@ fn a_url_alone_has_the_defaults_of_wrk() {
     assert_eq!(plan.pacing, Pacing::Closed);
     assert_eq!(report.style, Style::Wrk);
     assert!(!version && !draws_seed && tool.is_none());
-    assert_eq!((plan.telemetry, samples, fleet), (None, None, None));
+    assert_eq!(
+        (plan.telemetry, samples, records, fleet),
+        (None, None, None, None)
+    );
 }
 
 #[test]
@@ -610,6 +614,23 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         (
             "--sockets= --samples s --json s U",
             "--samples \"s\": is also the file of --json",
+        ),
+        (
+            "--records r U",
+            "--records \"r\": the name must end with .jsonl (JSON lines) or .csv",
+        ),
+        (
+            "--records r.json U",
+            "--records \"r.json\": the name must end with .jsonl (JSON lines) or .csv; .json is one \
+             document, and these are lines",
+        ),
+        (
+            "--records r.csv -o r.csv U",
+            "--records \"r.csv\": is also the file of -o",
+        ),
+        (
+            "--records r.csv --json r.csv U",
+            "--records \"r.csv\": is also the file of --json",
         ),
         (
             "--interval 2s U",
@@ -1444,7 +1465,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
         on-lost once only-place order otlp output percentiles pipeline profile prometheus proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
-        proxy-verify proxytunnel quiet rate reflection replay request-file requests \
+        proxy-verify proxytunnel quiet rate records reflection replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed server server-timing sockets speed \
         stages stream streams strict style threads timeout tls-resume trace-url traceparent tui u_latency unix-socket user verify \
         version warmup warmup-limit wrk-correction";

@@ -13,6 +13,7 @@ mod man;
 mod once;
 pub(crate) mod outputs;
 mod reading;
+mod records;
 mod report;
 pub(crate) mod restore;
 pub(crate) mod result_file;

@@ -85,7 +85,7 @@ pub(crate) fn prometheus(address: &str) -> anyhow::Result<Prometheus> {
 }
 
 /// The time by the wall clock, nanoseconds since 1970.
-fn unix_ns() -> u64 {
+pub(super) fn unix_ns() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
 }
 

@@ -17,9 +17,10 @@ use plan::RunPlan;
 use report::Format;
 use results::metric::percentile_of;
 use results::{RunResult, Verdict, nearest};
-use runner::{Finished, Invocation, PreparedRun, RunObservers};
+use runner::{Finished, Invocation, PreparedRun, RecordSender, RunObservers};
 
 use super::interrupts::{BeforeStart, Interrupts};
+use super::records::{self, Records};
 use super::result_file::{self, Readers};
 use super::samples::SamplesFile;
 use super::screen::{self, Screen, View};
@@ -52,7 +53,7 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     tell_note(request.note, options, console);
     let before_start = BeforeStart::watch(console);
     let terminal = options.tui.then(|| screen::terminal(console)).transpose()?;
-    check_destinations(options, console)?;
+    check_destinations(options, request.records.as_deref(), console)?;
     let has_line = options.live && !outputs::are_on_terminal(&options.outputs, console);
     if request.draws_seed {
         draw_seed(&mut request.plan);
@@ -69,6 +70,12 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     check_names("--fail-if", &options.fail_if, prepared.request_names())?;
     let samples = request.samples.as_deref().map(open_samples).transpose()?;
     let (samples_file, samples) = samples.unzip();
+    let open_records = |path| Records::open(path, &*prepared, Readers::of(options.keep_secrets));
+    let records = request.records.as_deref().map(open_records).transpose()?;
+    let files = RunFiles {
+        samples,
+        records: records.as_ref().map(Records::sender),
+    };
     let mut observers = open_observers(options, stdout, console)?;
     let is_link = request.tool.is_some();
     tell_before(&*prepared, options, (request.version, is_link), console);
@@ -87,7 +94,7 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
         (None, true) => watching::display(prepared.plan(), &interrupts.stop, console),
         (None, false) => None,
     });
-    let mut ended = make(prepared, &interrupts.stop, samples, options, &mut observers);
+    let mut ended = make(prepared, &interrupts.stop, files, options, &mut observers);
     observers.remove_display();
     drop(screen);
     if let Ok(finished) = &mut ended {
@@ -106,7 +113,9 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     let code = tell_after(&mut finished, options, request.version, console);
     interrupts.end_at_next_signal();
     outputs::close(observers, options.quiet, console);
+    let recorded = records.map_or(Ok(()), |it| it.finish(options.quiet, console));
     delivered?;
+    recorded?;
     samples_file.as_ref().map_or(Ok(()), SamplesFile::check)?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
 }
@@ -118,7 +127,14 @@ fn tell_note(note: Option<String>, options: &OutputOptions, console: &Console) {
 }
 
 /// Refuses what cannot be written after the run, before anything is opened.
-fn check_destinations(options: &OutputOptions, console: &Console) -> anyhow::Result<()> {
+fn check_destinations(
+    options: &OutputOptions,
+    records: Option<&Path>,
+    console: &Console,
+) -> anyhow::Result<()> {
+    if let Some(path) = records {
+        records::check(path)?;
+    }
     for (option, _, path) in options.files() {
         result_file::check_destination(option, path)?;
     }
@@ -224,17 +240,29 @@ fn tell_end(
     }
 }
 
+/// Who writes files while the run goes on.
+struct RunFiles {
+    samples: Option<Box<dyn Write + Send>>,
+    records: Option<RecordSender>,
+}
+
 /// Generates the load. The result has the labels.
 fn make(
     prepared: Box<dyn PreparedRun + '_>,
     stop: &AtomicBool,
-    samples: Option<Box<dyn Write + Send>>,
+    files: RunFiles,
     options: &OutputOptions,
     observers: &mut Observers<'_>,
 ) -> anyhow::Result<Finished> {
     tell_start(&*prepared, &options.labels, observers);
     let observer = observers.observer();
-    let finished = prepared.start(stop, RunObservers { samples, observer });
+    let RunFiles { samples, records } = files;
+    let observers = RunObservers {
+        samples,
+        observer,
+        records,
+    };
+    let finished = prepared.start(stop, observers);
     let mut finished = finished.map_err(anyhow::Error::from_boxed)?;
     let environment = &mut finished.result.environment;
     environment.labels.clone_from(&options.labels);

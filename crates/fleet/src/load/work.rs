@@ -233,6 +233,7 @@ fn carry_out(
     let observers = RunObservers {
         samples: None,
         observer: Some(&mut reporter),
+        records: None,
     };
     let finished = armed.start_at(start_ns, stop, observers);
     let finished = finished.map_err(|error| error.to_string())?;

@@ -104,6 +104,10 @@ fn what_does_not_fit_a_fleet_is_refused() {
             "--at eu: given twice",
         ),
         (
+            "--fleet nats://h --records r.jsonl http://h:1/p",
+            "--records: a fleet does not send its records (make the run on one machine)",
+        ),
+        (
             "--fleet nats://h --sockets= --samples s.jsonl http://h:1/p",
             "--samples: a fleet does not send its samples; the result has their summary",
         ),

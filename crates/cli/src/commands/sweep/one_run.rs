@@ -121,7 +121,14 @@ fn start(
 ) -> Result<Finished, Failure> {
     let observer = observers.observer();
     let Some(requirements) = requirements else {
-        let finished = prepared.start(interrupted, RunObservers { samples, observer });
+        let finished = prepared.start(
+            interrupted,
+            RunObservers {
+                samples,
+                observer,
+                records: None,
+            },
+        );
         return finished.map_err(|error| error.to_string().into());
     };
     let stop = AtomicBool::new(false);
@@ -135,6 +142,7 @@ fn start(
     let observers = RunObservers {
         samples,
         observer: Some(&mut observer),
+        records: None,
     };
     let finished = prepared.start(&stop, observers);
     let is_hopeless = observer.is_hopeless && !interrupted.load(Ordering::Relaxed);
