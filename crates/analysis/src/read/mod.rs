@@ -4,11 +4,13 @@ mod file_name;
 mod folder;
 mod labels;
 mod paths;
+mod records;
 mod saved;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use results::Experiment;
@@ -108,6 +110,14 @@ impl Reading {
             let folder = path.parent().filter(|folder| *folder != Path::new(""));
             return folder::read(folder.unwrap_or_else(|| Path::new(".")));
         }
+        if metadata.is_file() {
+            let file = File::open(path).map_err(|error| unreadable(path, error))?;
+            let mut input = BufReader::new(file);
+            let head = input.fill_buf().map_err(|error| unreadable(path, error))?;
+            if records::are_in(head) {
+                return records::read(&mut input, path);
+            }
+        }
         Self::of_bytes(&read_file(path)?, path)
     }
 
@@ -125,6 +135,9 @@ impl Reading {
     /// # Errors
     /// If there are no runs.
     pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, ReadError> {
+        if records::are_in(bytes) {
+            return records::read(&mut &*bytes, path);
+        }
         let text = decoded(bytes);
         let name = file_name::settings_and_run(path);
         let read = if text.trim().is_empty() {
