@@ -115,9 +115,10 @@ mod prometheus;
 mod proxies;
 #[path = "end_to_end/rates.rs"]
 mod rates;
+#[path = "end_to_end/replay.rs"]
+mod records;
 #[path = "end_to_end/refusals.rs"]
 mod refusals;
-#[path = "end_to_end/replay.rs"]
 mod replay;
 #[path = "end_to_end/report.rs"]
 mod report;

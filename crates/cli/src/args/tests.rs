@@ -621,8 +621,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--records r.json U",
-            "--records \"r.json\": the name must end with .jsonl (JSON lines) or .csv; .json is one \
-             document, and these are lines",
+            "--records \"r.json\": the name must end with .jsonl (JSON lines) or .csv; .json is \
+             one document, and these are lines",
         ),
         (
             "--records r.csv -o r.csv U",

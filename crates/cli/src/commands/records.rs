@@ -30,15 +30,36 @@ pub(super) fn check(path: &Path) -> anyhow::Result<()> {
 }
 
 impl Records {
+    /// [`Self::open`] if there is a path.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn open_given(
+        path: Option<&Path>,
+        prepared: &dyn PreparedRun,
+        readers: Readers,
+    ) -> anyhow::Result<Option<Self>> {
+        path.map(|path| Self::open(path, prepared, readers))
+            .transpose()
+    }
+
+    /// [`Self::finish`] if there is a file.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn finish_given(
+        records: Option<Self>,
+        is_quiet: bool,
+        console: &Console,
+    ) -> anyhow::Result<()> {
+        records.map_or(Ok(()), |records| records.finish(is_quiet, console))
+    }
+
     /// Creates or empties the file, for the records of this run.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn open(
-        path: &Path,
-        prepared: &dyn PreparedRun,
-        readers: Readers,
-    ) -> anyhow::Result<Self> {
+    fn open(path: &Path, prepared: &dyn PreparedRun, readers: Readers) -> anyhow::Result<Self> {
         let form = RecordForm::of(path).with_context(|| format!("--records {path:?}"))?;
         let file = opened(path, readers)?;
         let layout = records::layout_of(prepared.plan(), prepared.request_names());
@@ -62,7 +83,7 @@ impl Records {
     ///
     /// # Errors
     /// When writing has failed.
-    pub(super) fn finish(self, is_quiet: bool, console: &Console) -> anyhow::Result<()> {
+    fn finish(self, is_quiet: bool, console: &Console) -> anyhow::Result<()> {
         let written = self.file.finish();
         let path = &self.path;
         if let Some(text) = lost(&written).filter(|_| !is_quiet) {

@@ -70,12 +70,9 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     check_names("--fail-if", &options.fail_if, prepared.request_names())?;
     let samples = request.samples.as_deref().map(open_samples).transpose()?;
     let (samples_file, samples) = samples.unzip();
-    let open_records = |path| Records::open(path, &*prepared, Readers::of(options.keep_secrets));
-    let records = request.records.as_deref().map(open_records).transpose()?;
-    let files = RunFiles {
-        samples,
-        records: records.as_ref().map(Records::sender),
-    };
+    let records = request.records.as_deref();
+    let records = Records::open_given(records, &*prepared, Readers::of(options.keep_secrets))?;
+    let files = RunFiles::of(samples, records.as_ref());
     let mut observers = open_observers(options, stdout, console)?;
     let is_link = request.tool.is_some();
     tell_before(&*prepared, options, (request.version, is_link), console);
@@ -113,7 +110,7 @@ pub(super) fn run(mut request: RunRequest, console: &Console) -> anyhow::Result<
     let code = tell_after(&mut finished, options, request.version, console);
     interrupts.end_at_next_signal();
     outputs::close(observers, options.quiet, console);
-    let recorded = records.map_or(Ok(()), |it| it.finish(options.quiet, console));
+    let recorded = Records::finish_given(records, options.quiet, console);
     delivered?;
     recorded?;
     samples_file.as_ref().map_or(Ok(()), SamplesFile::check)?;
@@ -244,6 +241,15 @@ fn tell_end(
 struct RunFiles {
     samples: Option<Box<dyn Write + Send>>,
     records: Option<RecordSender>,
+}
+
+impl RunFiles {
+    fn of(samples: Option<Box<dyn Write + Send>>, records: Option<&Records>) -> Self {
+        Self {
+            samples,
+            records: records.map(Records::sender),
+        }
+    }
 }
 
 /// Generates the load. The result has the labels.

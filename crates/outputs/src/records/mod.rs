@@ -49,8 +49,8 @@ pub fn layout_of(plan: &RunPlan, names: Option<&[String]>) -> Layout {
 }
 
 impl RecordFile {
-    /// Starts the thread. `file` is with whether nobody else writes to it; it is empty then. `clock`
-    /// is for wall-clock times.
+    /// Starts the thread. `file` is with whether nobody else writes to it; it is empty then.
+    /// `clock` is for wall-clock times.
     ///
     /// # Errors
     /// If there can be no thread.
@@ -174,5 +174,92 @@ impl Writer {
             let _ = self.file.set_len(end);
             let _ = self.file.seek(SeekFrom::Start(end));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+
+    use plan::Target;
+    use rustix::pipe::pipe;
+    use testkit::Folder;
+
+    use super::*;
+
+    fn start(file: File, is_own: bool) -> RecordFile {
+        let clock = Clock {
+            unix_ns: 1,
+            monotonic_ns: 1,
+        };
+        let layout = Layout::default();
+        let started = RecordFile::start((file, is_own), RecordForm::Csv, &layout, clock);
+        started.expect("a thread")
+    }
+
+    #[test]
+    fn a_file_without_records_has_its_header() {
+        let folder = Folder::new();
+        let path = folder.join("r.csv");
+        let file = start(File::create(&path).expect("a file"), true);
+        let written = file.finish();
+        assert_eq!((written.all(), written.failure.is_none()), (0, true));
+        let text = fs::read_to_string(&path).expect("it is there");
+        assert!(text.starts_with("due_time,due_us,"), "{text}");
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_ends_writing_with_its_error() {
+        let full = OpenOptions::new().write(true).open("/dev/full");
+        let written = start(full.expect("a device"), false).finish();
+        let error = written.failure.expect("nothing fits").to_string();
+        assert_eq!(error, "No space left on device (os error 28)");
+        assert_eq!(written.records, 0);
+    }
+
+    #[test]
+    fn a_reader_that_leaves_ends_writing_with_an_error() {
+        let (reader, writer) = pipe().expect("a pipe");
+        drop(reader);
+        let written = start(writer.into(), false).finish();
+        let error = written.failure.expect("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_that_did_not_fit_is_removed() {
+        let folder = Folder::new();
+        let path = folder.join("r.csv");
+        let mut file = File::create(&path).expect("a file");
+        file.write_all(b"whole\nhal").expect("there is room");
+        let mut writer = Writer {
+            file,
+            is_own: true,
+            formatter: Formatter::new(
+                RecordForm::Csv,
+                &Layout::default(),
+                Clock {
+                    unix_ns: 1,
+                    monotonic_ns: 1,
+                },
+            ),
+            lines: Vec::new(),
+            written: Written::default(),
+        };
+        writer.remove_torn(3);
+        let text = fs::read_to_string(&path).expect("it is there");
+        assert_eq!(text, "whole\n");
+    }
+
+    #[test]
+    fn the_columns_follow_from_the_plan() {
+        let mut plan = RunPlan::new(Target::parse("http://h/").expect("a URL"));
+        assert_eq!(layout_of(&plan, None), Layout::default());
+        plan.tracing.traceparent_one_in = Some(10);
+        let names = ["a".to_owned()];
+        let layout = layout_of(&plan, Some(&names));
+        assert!(layout.has_traces && !layout.has_tokens);
+        assert_eq!(layout.names, names);
     }
 }
