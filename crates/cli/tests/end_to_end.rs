@@ -115,10 +115,11 @@ mod prometheus;
 mod proxies;
 #[path = "end_to_end/rates.rs"]
 mod rates;
-#[path = "end_to_end/replay.rs"]
+#[path = "end_to_end/records.rs"]
 mod records;
 #[path = "end_to_end/refusals.rs"]
 mod refusals;
+#[path = "end_to_end/replay.rs"]
 mod replay;
 #[path = "end_to_end/report.rs"]
 mod report;
