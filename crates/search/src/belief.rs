@@ -1,4 +1,5 @@
 //! What the runs show about the rate at which the conditions are just met: how likely each rate is.
+//! The same holds for a number of connections in place of the rate.
 
 /// A run as it is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,8 +16,10 @@ pub(crate) struct Evidence {
 /// What is known before any run, as ln rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Prior {
-    /// The rate of the closed loop.
-    pub(crate) ln_ceiling: f64,
+    /// The rate at which most servers just meet their conditions.
+    pub(crate) ln_usual: f64,
+    /// They do within a factor of e to this.
+    pub(crate) spread: f64,
     pub(crate) ln_floor: f64,
     pub(crate) ln_top: f64,
 }
@@ -73,11 +76,6 @@ pub(crate) const SLOPES: usize = 16;
 const RATES: usize = 90;
 const NARROWINGS: usize = 5;
 const CELLS_PER_INTERVAL: f64 = 25.0;
-
-/// The prior distribution of the rate: most servers meet their conditions at about this share of
-/// the closed loop, within a factor of e to this.
-const USUAL_SHARE: f64 = 0.7;
-const USUAL_SPREAD: f64 = 0.6;
 
 /// The prior distribution of the slope, of Laplace in its logarithm: a queue M/M/1 whose share is
 /// the allowed 1 % at three quarters of its capacity has about this slope.
@@ -188,7 +186,6 @@ struct Grid {
 
 impl Grid {
     fn density(&self, evidence: &[Evidence], prior: &Prior) -> Density {
-        let usual = prior.ln_ceiling + USUAL_SHARE.ln();
         let bursts: f64 = evidence.iter().map(Evidence::tells_dispersion).sum();
         let slopes = self.slopes.cells;
         let log = |index: usize| {
@@ -199,7 +196,7 @@ impl Grid {
             let likelihood =
                 -(DISPERSION_SHAPE + bursts / 2.0) * (deviance / 2.0 / DISPERSION_SCALE).ln_1p();
             let steepness = (ln_slope - USUAL_SLOPE.ln()).abs() / SLOPE_SPREAD;
-            likelihood - (ln_rate - usual).abs() / USUAL_SPREAD - steepness
+            likelihood - (ln_rate - prior.ln_usual).abs() / prior.spread - steepness
         };
         let log: Vec<f64> = (0..self.rates.cells * slopes).map(log).collect();
         let most = log.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -377,7 +374,8 @@ mod tests {
     use super::*;
 
     const PRIOR: Prior = Prior {
-        ln_ceiling: 6.9,
+        ln_usual: 6.54,
+        spread: 0.6,
         ln_floor: 0.0,
         ln_top: 7.1,
     };

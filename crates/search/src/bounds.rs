@@ -1,5 +1,8 @@
 //! The rates that can be tried: up to somewhat above what the closed loop makes, and up to what the
-//! load generator makes.
+//! load generator makes. Numbers of connections have bounds that are given.
+
+use crate::belief::Prior;
+use crate::connections::Connections;
 
 /// The first rate, as a share of the ceiling.
 const FIRST: f64 = 0.5;
@@ -14,9 +17,24 @@ const ABOVE_CEILING: f64 = 1.05;
 /// The lowest rate, as a share of the ceiling: a dozen runs below the first.
 const FLOOR: f64 = 1.0 / 4_096.0;
 
+/// Most servers meet their conditions at about this share of the closed loop, within a factor of e
+/// to this.
+const USUAL_SHARE: f64 = 0.7;
+const USUAL_SPREAD: f64 = 0.6;
+
+/// How many connections a server carries is hardly known before: it may be a hundred times the
+/// number to begin with.
+const CONNECTIONS_SPREAD: f64 = 3.0;
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bounds {
     ceiling: f64,
+    /// The load to begin with.
+    first: f64,
+    floor: f64,
+    /// The load that most servers carry, and the logarithm of the factor within which they do.
+    usual: f64,
+    spread: f64,
     /// The closed loop was repeated although a higher rate had been carried, and made no more.
     is_ceiling_sure: bool,
     top: f64,
@@ -28,23 +46,47 @@ impl Bounds {
     pub(crate) fn below(ceiling: f64) -> Self {
         Self {
             ceiling,
+            first: ceiling * FIRST,
+            floor: ceiling * FLOOR,
+            usual: ceiling * USUAL_SHARE,
+            spread: USUAL_SPREAD,
             is_ceiling_sure: false,
             top: ceiling * TOP,
             generator_limited: false,
         }
     }
 
-    pub(crate) fn first(&self) -> f64 {
-        let usual = self.ceiling * FIRST;
-        if usual < self.top {
-            usual
-        } else {
-            self.top / 2.0
+    /// From one connection to the most. There is no ceiling that could be contradicted.
+    pub(crate) fn of_connections(connections: Connections) -> Self {
+        let first = f64::from(connections.first.max(1));
+        let top = f64::from(connections.most).max(first);
+        Self {
+            ceiling: top,
+            first,
+            floor: 1.0,
+            usual: first,
+            spread: CONNECTIONS_SPREAD,
+            is_ceiling_sure: true,
+            top,
+            generator_limited: false,
         }
     }
 
-    pub(crate) fn ceiling(&self) -> f64 {
-        self.ceiling
+    pub(crate) fn prior(&self) -> Prior {
+        Prior {
+            ln_usual: self.usual.ln(),
+            spread: self.spread,
+            ln_floor: self.floor.ln(),
+            ln_top: self.top.ln(),
+        }
+    }
+
+    pub(crate) fn first(&self) -> f64 {
+        if self.first < self.top {
+            self.first
+        } else {
+            self.top / 2.0
+        }
     }
 
     /// No rate above this is tried; not even this one if the generator did not make it.
@@ -53,7 +95,7 @@ impl Bounds {
     }
 
     pub(crate) fn floor(&self) -> f64 {
-        self.ceiling * FLOOR
+        self.floor
     }
 
     pub(crate) fn is_generator_limited(&self) -> bool {
@@ -75,11 +117,11 @@ impl Bounds {
     pub(crate) fn raise(&mut self, ceiling: f64) {
         self.is_ceiling_sure = ceiling < self.ceiling * ABOVE_CEILING;
         if !self.is_ceiling_sure {
-            self.ceiling = ceiling;
-            self.top = if self.generator_limited {
-                self.top
-            } else {
-                ceiling * TOP
+            let top = Some(self.top).filter(|_| self.generator_limited);
+            *self = Self {
+                top: top.unwrap_or(ceiling * TOP),
+                generator_limited: self.generator_limited,
+                ..Self::below(ceiling)
             };
         }
     }
@@ -96,11 +138,22 @@ mod tests {
         assert!(!bounds.is_contradicted_by(104.0) && bounds.is_contradicted_by(106.0));
         // The server had been slow at first.
         bounds.raise(250.0);
-        assert_eq!((bounds.ceiling(), bounds.top()), (250.0, 312.5));
+        assert_eq!((bounds.ceiling, bounds.top()), (250.0, 312.5));
         assert!(!bounds.is_contradicted_by(260.0) && bounds.is_contradicted_by(270.0));
         bounds.raise(251.0);
         assert!(!bounds.is_contradicted_by(1_000.0));
         assert_eq!(bounds.top(), 312.5);
+    }
+
+    #[test]
+    fn connections_have_the_bounds_that_are_given_and_nothing_contradicts_them() {
+        let bounds = Bounds::of_connections(Connections {
+            first: 10,
+            most: 500,
+        });
+        let all = (bounds.floor(), bounds.first(), bounds.top());
+        assert_eq!(all, (1.0, 10.0, 500.0));
+        assert!(!bounds.is_contradicted_by(500.0));
     }
 
     #[test]

@@ -276,7 +276,8 @@ mod tests {
 
     fn drift(evidence: &[Evidence]) -> Option<Drift> {
         let prior = Prior {
-            ln_ceiling: 6.9,
+            ln_usual: 6.54,
+            spread: 0.6,
             ln_floor: 0.0,
             ln_top: 7.1,
         };

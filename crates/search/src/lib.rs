@@ -1,5 +1,6 @@
-//! Finds the highest rate that a server carries under conditions, and judges whether it carries a
-//! given rate: results of runs go in, the next load comes out.
+//! Finds the highest rate that a server carries under conditions, or the largest number of
+//! connections, and judges whether it carries a given rate: results of runs go in, the next load
+//! comes out.
 //!
 //! The search looks for the rate at which, in the long run, the share of requests beyond the limit
 //! equals the allowed share: `p99 < 50 ms` allows 1 % of the responses to take longer than 50 ms.
@@ -24,4 +25,4 @@ pub use connections::Connections;
 pub use run::{
     Load, Measured, Phase, PlannedStep, Reading, Record, RunLengths, SettingsError, UnexpectedStep,
 };
-pub use search::{Bound, Estimate, Outcome, Range, Search, Settings, Why};
+pub use search::{Bound, Estimate, Outcome, Over, Range, Search, Settings, Why};

@@ -14,6 +14,10 @@ const LIMITS_PER_RUN: f64 = 100.0;
 /// The same for a short run, which only narrows the range of rates.
 const LIMITS_PER_SHORT_RUN: f64 = 20.0;
 
+/// A run of a closed loop has at least this many responses on each connection. The last requests are
+/// answered when others have ended already, which is better than what the connections usually get.
+const RESPONSES_PER_RUN: f64 = 20.0;
+
 /// A short run has this share of the requests of one that counts.
 const SHORT_SHARE: f64 = 0.25;
 
@@ -38,6 +42,17 @@ pub struct PlannedStep {
 }
 
 impl PlannedStep {
+    /// The load that the run judges: a rate in requests per second, or in a search over connections
+    /// their number. `None` for a closed loop that only shows what the server can do.
+    #[must_use]
+    pub fn judged(&self) -> Option<f64> {
+        match (self.load, self.phase) {
+            (Load::Rate(rate), _) => Some(rate),
+            (Load::ClosedLoop, Phase::Ceiling) => None,
+            (Load::ClosedLoop, _) => Some(self.connections.into()),
+        }
+    }
+
     /// Whether two steps are the same run. Rates may differ by the last digits that a file loses.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let same_load = match (self.load, other.load) {
@@ -180,12 +195,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether conditions failed, perhaps because of the load generator. A closed loop loads the
-    /// server as much as it can, so the conditions do not matter there.
+    /// Whether conditions failed, perhaps because of the load generator. They do not matter in a
+    /// closed loop that only shows what the server can do.
     #[must_use]
     pub fn is_spoiled(&self) -> bool {
-        matches!(self.step.load, Load::Rate(_))
-            && self.measured.finding() == Finding::GeneratorLimited
+        self.step.judged().is_some() && self.measured.finding() == Finding::GeneratorLimited
     }
 }
 
@@ -239,6 +253,27 @@ impl RunLengths {
     #[must_use]
     pub fn short_s(&self, rate: f64) -> f64 {
         self.at_least(self.short_s, LIMITS_PER_SHORT_RUN, rate, SHORT_SHARE)
+    }
+
+    /// Duration of a run of a closed loop, in whole seconds: the time of at least
+    /// [`requests_min`](Self::requests_min) requests and of twenty on each connection, in a short
+    /// run of a quarter of them. It is at most `most_s`, unless the least duration is longer:
+    /// requests of several runs count together.
+    pub(crate) fn closed_s(
+        &self,
+        phase: Phase,
+        connections: f64,
+        per_sec: f64,
+        most_s: f64,
+    ) -> f64 {
+        let requests = self
+            .requests_expected()
+            .max(RESPONSES_PER_RUN * connections);
+        let (share, least_s) = match phase {
+            Phase::Bracket => (SHORT_SHARE, self.short_s),
+            _ => (1.0, self.full_s),
+        };
+        (share * requests / per_sec).min(most_s).max(least_s).ceil()
     }
 
     fn at_least(&self, least_s: f64, limits: f64, rate: f64, share: f64) -> f64 {

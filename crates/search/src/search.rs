@@ -1,4 +1,4 @@
-//! The search of the highest rate: which run comes next, and when it ends.
+//! The search of the highest rate, or number of connections: which run comes next, and when it ends.
 //!
 //! After each run, all of them together say how likely each rate is ([`Belief`]). The next run is
 //! made where it tells most: in the middle of what is likely while that is wide, in short runs,
@@ -6,7 +6,7 @@
 
 use fastrand::Rng;
 
-use crate::belief::{Belief, Curve, Evidence, Prior};
+use crate::belief::{Belief, Curve, Evidence};
 use crate::bounds::Bounds;
 use crate::change::{Change, Drift};
 use crate::check::Votes;
@@ -16,17 +16,31 @@ use crate::run::{
     UnexpectedStep, cost_s, is_machine_disturbed, positive, readable, require,
 };
 
+/// What a search finds the highest value of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Over {
+    /// The rate, in requests per second.
+    #[default]
+    Rate,
+    /// The number of connections in a closed loop, each of which is a user who sends again as soon
+    /// as there is a response.
+    Connections,
+}
+
 /// How exact a search has to be, how long it may take, and what its runs are like.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
+    /// What is searched for.
+    pub over: Over,
     /// The search ends when half the width of the interval, as a share of the rate, is at most
     /// this; above 0 and below 1. 0.02 by default.
     pub precision: f64,
     /// Time that all runs may take together, in seconds. 600 by default.
     pub budget_s: f64,
-    /// Duration of a closed loop in seconds. 2 by default.
+    /// Duration of a closed loop in seconds, when nothing is known about the server. 2 by default.
     pub ceiling_s: f64,
-    /// How many connections the runs have, and how many they get if these limit the rate.
+    /// How many connections the runs have, and how many they get if these limit the rate. In a
+    /// search over connections: the first number that is tried, and the largest.
     pub connections: Connections,
     /// How long the other runs are.
     pub lengths: RunLengths,
@@ -37,6 +51,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            over: Over::Rate,
             precision: 0.02,
             budget_s: 600.0,
             ceiling_s: 2.0,
@@ -47,10 +62,11 @@ impl Default for Settings {
     }
 }
 
-/// A rate and its 95 % confidence interval, in requests per second.
+/// A load and its 95 % confidence interval, in requests per second, or in whole connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The rate at which, in the long run, all conditions are just met.
+    /// The rate at which, in the long run, all conditions are just met, or the largest number of
+    /// connections at which they are.
     pub rate: f64,
     /// The lower end of the interval.
     pub low: f64,
@@ -67,6 +83,8 @@ pub enum Bound {
     Connections,
     /// The rate is already well above that of the closed loop, so no higher one is tried.
     Ceiling,
+    /// No more connections were allowed.
+    Most,
 }
 
 /// Why there is no answer.
@@ -111,7 +129,7 @@ pub enum Outcome {
     },
     /// The conditions hold at the highest rate that could be tried.
     AtLeast {
-        /// The highest rate that could be tried, requests per second.
+        /// The highest rate that could be tried, requests per second; or connections.
         rate: f64,
         /// Why it is the highest.
         bound: Bound,
@@ -120,7 +138,7 @@ pub enum Outcome {
     },
     /// The conditions fail even at the lowest rate that was tried.
     NotEven {
-        /// The lowest rate that was tried, requests per second.
+        /// The lowest rate that was tried, requests per second; or connections.
         rate: f64,
     },
     /// There is no answer.
@@ -131,13 +149,13 @@ pub enum Outcome {
 /// for each side that is within the rates that were tried.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Range {
-    /// The lower end, requests per second.
+    /// The lower end, requests per second or connections.
     pub carried: Option<f64>,
-    /// The upper end, requests per second.
+    /// The upper end, requests per second or connections.
     pub not_carried: Option<f64>,
 }
 
-/// A search for the highest rate.
+/// A search for the highest rate, or the largest number of connections.
 ///
 /// Make the run that [`next`](Self::next) asks for, hand its result to [`record`](Self::record),
 /// and so on until there is an [`outcome`](Self::outcome). To continue an interrupted search,
@@ -168,10 +186,10 @@ pub struct Search {
 enum Stage {
     /// With the bounds that contradict the closed loops before, if there are any.
     Ceiling(Option<Bounds>),
-    Rates(Bounds),
+    Loads(Bounds),
 }
 
-/// A run at a rate.
+/// A run at a rate, or with a number of connections.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     phase: Phase,
@@ -218,6 +236,17 @@ const SPOILED_MAX: usize = 5;
 /// A rate counts as the highest that can be tried if the next one is not this factor above.
 const NARROW: f64 = 1.12;
 
+/// A run has at most this many times the connections that were carried so far: nobody wants to
+/// flood a server.
+const STEP_MAX: f64 = 2.0;
+
+/// A run of a search over connections takes at most this share of the budget, unless the least
+/// duration is longer.
+const CLOSED_LOOP_MAX: f64 = 0.05;
+
+/// Logarithms of whole numbers are not exact.
+const ROUNDING: f64 = 1e-6;
+
 /// The rate is taken to be beyond the top, or the floor, with this probability.
 const SURE: f64 = 0.9;
 
@@ -244,16 +273,26 @@ impl Search {
         positive("budget", settings.budget_s)?;
         positive("length of the closed loop", settings.ceiling_s)?;
         settings.lengths.check()?;
+        let (stage, plan) = match settings.over {
+            Over::Rate => (Stage::Ceiling(None), None),
+            Over::Connections => {
+                let bounds = Bounds::of_connections(settings.connections);
+                let length_s = settings.ceiling_s.ceil();
+                let connections = settings.connections.first.max(1);
+                let first = Plan::run(Phase::Bracket, connections.into(), length_s);
+                (Stage::Loads(bounds), Some(first))
+            }
+        };
         Ok(Self {
             settings,
             random: Rng::with_seed(settings.seed),
             records: Vec::new(),
             spent_s: 0.0,
             pool: Pool::new(settings.connections),
-            stage: Stage::Ceiling(None),
+            stage,
             since: 0,
             belief: None,
-            plan: None,
+            plan,
             suspected_at: None,
             block: Vec::new(),
             outcome: None,
@@ -282,10 +321,10 @@ impl Search {
             step,
             measured: measured.clone(),
         });
-        self.outcome = match step.load {
+        self.outcome = match step.phase {
             _ if finding == Finding::Lost => self.on_lost(),
-            Load::ClosedLoop => self.on_ceiling(&measured),
-            Load::Rate(_) => self.on_run(finding),
+            Phase::Ceiling => self.on_ceiling(&measured),
+            _ => self.on_run(finding),
         };
         if self.outcome.is_none() && is_machine_disturbed(&self.records) {
             self.outcome = Some(self.without_machine());
@@ -305,15 +344,23 @@ impl Search {
         if self.outcome.is_some() {
             return None;
         }
+        let mut connections = self.pool.connections();
         let (phase, load, duration_s) = match (&self.stage, &self.plan) {
             (Stage::Ceiling(_), _) => (
                 Phase::Ceiling,
                 Load::ClosedLoop,
                 self.settings.ceiling_s.ceil(),
             ),
-            (Stage::Rates(_), plan) => {
+            (Stage::Loads(_), plan) => {
                 let plan = plan.as_ref()?;
-                (plan.phase, Load::Rate(plan.rate), plan.duration_s)
+                let load = match self.settings.over {
+                    Over::Rate => Load::Rate(plan.rate),
+                    Over::Connections => {
+                        connections = plan.rate as u32;
+                        Load::ClosedLoop
+                    }
+                };
+                (plan.phase, load, plan.duration_s)
             }
         };
         Some(PlannedStep {
@@ -321,7 +368,7 @@ impl Search {
             phase,
             load,
             duration_s,
-            connections: self.pool.connections(),
+            connections,
         })
     }
 
@@ -382,8 +429,15 @@ impl Search {
         let lowest = tried().fold(f64::INFINITY, f64::min);
         let highest = tried().fold(f64::NEG_INFINITY, f64::max);
         Range {
-            carried: Some(belief.low).filter(|it| *it >= lowest).map(f64::exp),
-            not_carried: Some(belief.high).filter(|it| *it <= highest).map(f64::exp),
+            carried: Some(belief.low)
+                .filter(|it| *it >= lowest)
+                .map(|ln| self.reported(ln)),
+            not_carried: Some(belief.high).filter(|it| *it <= highest).map(|ln| {
+                match self.settings.over {
+                    Over::Rate => ln.exp(),
+                    Over::Connections => (ln.exp() - ROUNDING).ceil(),
+                }
+            }),
         }
     }
 
@@ -397,8 +451,8 @@ impl Search {
             (at_s, record)
         });
         let counted = timed.skip(self.since);
-        counted.filter_map(move |(at_s, record)| match record.step.load {
-            Load::Rate(rate) if !record.measured.generator_limited => {
+        counted.filter_map(move |(at_s, record)| match record.step.judged() {
+            Some(rate) if !record.measured.generator_limited => {
                 let readings = record.measured.readings.iter().map(|it| it.sane());
                 let worst = readings.max_by(|a, b| a.relative.total_cmp(&b.relative))?;
                 Some(Evidence {
@@ -415,10 +469,7 @@ impl Search {
     /// The runs at a rate that count: the rate, and what the run shows about it.
     fn findings(&self) -> impl Iterator<Item = (f64, Finding)> {
         let counted = self.records.iter().skip(self.since);
-        counted.filter_map(|record| match record.step.load {
-            Load::Rate(rate) => Some((rate, record.measured.finding())),
-            Load::ClosedLoop => None,
-        })
+        counted.filter_map(|record| Some((record.step.judged()?, record.measured.finding())))
     }
 
     /// The highest rate that was carried, and the lowest that was not, as if runs had no noise.
@@ -450,7 +501,7 @@ impl Search {
         let Stage::Ceiling(contradicting) = self.stage else {
             return None;
         };
-        self.stage = Stage::Rates(match contradicting {
+        self.stage = Stage::Loads(match contradicting {
             None => Bounds::below(ceiling),
             Some(mut bounds) => {
                 bounds.raise(ceiling);
@@ -461,7 +512,7 @@ impl Search {
     }
 
     fn on_run(&mut self, finding: Finding) -> Option<Outcome> {
-        let (Stage::Rates(bounds), Some(plan)) = (&mut self.stage, &mut self.plan) else {
+        let (Stage::Loads(bounds), Some(plan)) = (&mut self.stage, &mut self.plan) else {
             return None;
         };
         if plan.phase == Phase::Confirm {
@@ -487,18 +538,14 @@ impl Search {
 
     /// Judges all runs, then ends or plans the next one.
     fn proceed(&mut self) -> Option<Outcome> {
-        let Stage::Rates(bounds) = self.stage else {
+        let Stage::Loads(bounds) = self.stage else {
             return None;
         };
         self.plan = None;
         let mut evidence: Vec<Evidence> = self.evidence().collect();
         let change =
             Change::of(&evidence).filter(|change| !self.left_out_before(change, &mut evidence));
-        let prior = Prior {
-            ln_ceiling: bounds.ceiling().ln(),
-            ln_floor: bounds.floor().ln(),
-            ln_top: bounds.top().ln(),
-        };
+        let prior = bounds.prior();
         self.belief = (!evidence.is_empty()).then(|| Belief::of(&evidence, &prior));
         let Some(belief) = self.belief else {
             return self.without_evidence(&bounds);
@@ -517,7 +564,7 @@ impl Search {
             self.stage = Stage::Ceiling(Some(bounds));
             return None;
         }
-        if belief.half_width() <= self.settings.precision
+        if self.is_precise(&belief)
             && self.is_enough(&belief, RUNS_IF_PRECISE)
             && self.suspected_at.is_none()
         {
@@ -528,7 +575,17 @@ impl Search {
             return None;
         }
         if belief.below_floor > SURE {
-            return Some(self.fails_everywhere());
+            match self.settings.over {
+                Over::Rate => return Some(self.fails_everywhere()),
+                Over::Connections if self.not_carried() <= Some(bounds.floor()) => {
+                    return Some(self.fails_everywhere());
+                }
+                // One connection is tried before it is said not to be carried.
+                Over::Connections => {
+                    self.plan = Some(self.short(bounds.floor()));
+                    return None;
+                }
+            }
         }
         self.plan = Some(self.run_near(&belief, &bounds));
         None
@@ -562,35 +619,150 @@ impl Search {
     /// what it makes was carried.
     fn is_beyond_generator(&self, belief: &Belief, bounds: &Bounds) -> bool {
         let below = self.carried().filter(|it| *it <= bounds.top());
-        let is_near = below.is_some_and(|it| bounds.top() / it <= NARROW);
+        let is_near = below.is_some_and(|it| self.is_next(it, bounds.top()));
         bounds.is_generator_limited() && is_near && belief.high >= bounds.top().ln()
     }
 
     /// The run that tells most.
     fn run_near(&mut self, belief: &Belief, bounds: &Bounds) -> Plan {
-        let lengths = self.settings.lengths;
-        if belief.half_width() > FAR {
-            let rate = self.possible(belief.median.exp(), bounds);
-            return Plan::run(Phase::Bracket, rate, lengths.short_s(rate));
+        let is_far = belief.half_width() > FAR;
+        if let Some(plan) = is_far.then(|| self.run_between()).flatten() {
+            return plan;
         }
+        if is_far {
+            return self.short(self.possible(belief.median.exp(), bounds));
+        }
+        let place = self.place();
+        let ln_rate = if belief.half_width() > NEAR {
+            belief.quantiles[place]
+        } else {
+            belief.median + BLOCK[place].ln() / belief.slope
+        };
+        let rate = match self.settings.over {
+            Over::Rate => ln_rate.exp(),
+            // Both numbers around the limit are tried, even if one of them is much closer.
+            Over::Connections if place < BLOCK.len() / 2 => ln_rate.exp().floor(),
+            Over::Connections => ln_rate.exp().ceil(),
+        };
+        self.full(Phase::Measure, self.possible(rate, bounds))
+    }
+
+    /// In a search over connections: a run between the largest number that was carried and the
+    /// smallest that was not, or with one of the two if there is none between them. `None` if the
+    /// runs disagree.
+    fn run_between(&mut self) -> Option<Plan> {
+        if self.settings.over == Over::Rate {
+            return None;
+        }
+        let (carried, not_carried) = (self.carried()?, self.not_carried()?);
+        if not_carried - carried > 1.0 {
+            let middle = (carried * not_carried).sqrt();
+            let most = not_carried - 1.0;
+            return Some(self.short(middle.clamp(carried + 1.0, most)));
+        }
+        (carried < not_carried).then(|| {
+            let is_low = self.place() < BLOCK.len() / 2;
+            self.full(Phase::Measure, if is_low { carried } else { not_carried })
+        })
+    }
+
+    /// The next run of a block, as an index of [`BLOCK`].
+    fn place(&mut self) -> usize {
         if self.block.is_empty() {
             // The order is random, so that what a run leaves behind does not look like an effect
             // of the rate.
             self.block = vec![0, 1, 2, 3];
             self.random.shuffle(&mut self.block);
         }
-        let place = self.block.pop().unwrap_or(1);
-        let ln_rate = if belief.half_width() > NEAR {
-            belief.quantiles[place]
-        } else {
-            belief.median + BLOCK[place].ln() / belief.slope
+        self.block.pop().unwrap_or(1)
+    }
+
+    /// A run that narrows the range down.
+    fn short(&self, rate: f64) -> Plan {
+        let length_s = match self.settings.over {
+            Over::Rate => self.settings.lengths.short_s(rate),
+            Over::Connections => self.closed_s(Phase::Bracket, rate),
         };
-        let rate = self.possible(ln_rate.exp(), bounds);
-        Plan::run(Phase::Measure, rate, lengths.full_s(rate))
+        Plan::run(Phase::Bracket, self.rounded(rate), length_s)
+    }
+
+    /// A run that counts.
+    fn full(&self, phase: Phase, rate: f64) -> Plan {
+        let length_s = match self.settings.over {
+            Over::Rate => self.settings.lengths.full_s(rate),
+            Over::Connections => self.closed_s(phase, rate),
+        };
+        Plan::run(phase, self.rounded(rate), length_s)
+    }
+
+    /// The rate, or a whole number of connections.
+    fn rounded(&self, rate: f64) -> f64 {
+        match self.settings.over {
+            Over::Rate => readable(rate),
+            Over::Connections => rate.round().max(1.0),
+        }
+    }
+
+    /// How long a run with so many connections is, by what the run with the closest number of them
+    /// made: the server answers at least that much per second, or per second and connection.
+    fn closed_s(&self, phase: Phase, connections: f64) -> f64 {
+        let runs = self.records.iter().filter_map(|record| {
+            let tried = record.step.judged()?;
+            let per_sec = record.measured.achieved * (connections / tried).min(1.0);
+            (per_sec > 0.0).then_some(((connections / tried).ln().abs(), per_sec))
+        });
+        let closest = runs.min_by(|a, b| a.0.total_cmp(&b.0));
+        let (lengths, most_s) = (
+            self.settings.lengths,
+            self.settings.budget_s * CLOSED_LOOP_MAX,
+        );
+        match closest {
+            None => lengths.full_s.ceil(),
+            Some((_, per_sec)) => lengths.closed_s(phase, connections, per_sec, most_s),
+        }
+    }
+
+    /// Whether no load between the two, of which one was carried, is worth a run.
+    fn is_next(&self, carried: f64, top: f64) -> bool {
+        let is_adjacent = self.settings.over == Over::Connections && top - carried <= 1.0;
+        is_adjacent || top / carried <= NARROW
+    }
+
+    /// What a search says about a load on a logarithmic axis: of a number of connections between
+    /// two, the lower one is carried.
+    fn reported(&self, ln_rate: f64) -> f64 {
+        match self.settings.over {
+            Over::Rate => ln_rate.exp(),
+            Over::Connections => (ln_rate.exp() + ROUNDING).floor(),
+        }
+    }
+
+    /// The upper end of an interval, at which the conditions fail.
+    fn reported_high(&self, ln_rate: f64) -> f64 {
+        match self.settings.over {
+            Over::Rate => ln_rate.exp(),
+            Over::Connections => (ln_rate.exp() - ROUNDING).floor(),
+        }
+    }
+
+    /// Whether the interval is as narrow as asked for. One of two neighboring numbers of
+    /// connections is as exact as it gets.
+    fn is_precise(&self, belief: &Belief) -> bool {
+        let width = self.reported_high(belief.high) - self.reported(belief.low);
+        let is_adjacent = self.settings.over == Over::Connections && width <= 1.0;
+        is_adjacent || belief.half_width() <= self.settings.precision
     }
 
     /// This rate, or the highest one that can be tried.
     fn possible(&self, rate: f64, bounds: &Bounds) -> f64 {
+        let rate = match self.settings.over {
+            Over::Rate => rate,
+            Over::Connections => {
+                let known = self.carried().unwrap_or_else(|| bounds.first());
+                let most = known.max(bounds.floor()) * STEP_MAX;
+                rate.clamp(bounds.floor(), most).round()
+            }
+        };
         if rate < bounds.top() {
             return rate;
         }
@@ -612,30 +784,24 @@ impl Search {
         if rate < bounds.floor() {
             return Some(Outcome::Undecided(Why::Generator));
         }
-        self.plan = Some(Plan::run(
-            Phase::Bracket,
-            rate,
-            self.settings.lengths.short_s(rate),
-        ));
+        self.plan = Some(self.short(rate));
         None
     }
 
     /// The rate is above the top: tries the top, or confirms that it is carried.
     fn at_top(&mut self, bounds: &Bounds) {
         let below = self.carried().filter(|it| *it <= bounds.top());
-        let lengths = self.settings.lengths;
-        let is_tried = below.is_some_and(|it| bounds.top() / it <= NARROW);
+        let is_tried = below.is_some_and(|it| self.is_next(it, bounds.top()));
         let rate = match below.filter(|_| is_tried) {
             Some(carried) if bounds.is_generator_limited() => carried,
             Some(_) => bounds.top(),
             None => self.possible(bounds.top(), bounds),
         };
-        let plan = if is_tried {
-            Plan::run(Phase::Confirm, rate, lengths.full_s(rate))
+        self.plan = Some(if is_tried {
+            self.full(Phase::Confirm, rate)
         } else {
-            Plan::run(Phase::Bracket, rate, lengths.short_s(rate))
-        };
-        self.plan = Some(plan);
+            self.short(rate)
+        });
     }
 
     /// The conditions held at no rate. It was the server if a run failed that the generator did not
@@ -649,6 +815,10 @@ impl Search {
 
     /// Whether there are enough runs near the rate for an interval.
     fn is_enough(&self, belief: &Belief, least: usize) -> bool {
+        if self.settings.over == Over::Connections && belief.median < 0.0 {
+            // Rather none than one: no number is an estimate.
+            return false;
+        }
         let counted = self.records.iter().skip(self.since);
         let near = counted.filter(|record| {
             record.step.phase == Phase::Measure && !record.measured.generator_limited
@@ -658,9 +828,8 @@ impl Search {
 
     /// Leaves out everything up to this number of runs at a rate that count.
     fn leave_out(&mut self, runs: usize) {
-        let counts = |record: &Record| {
-            matches!(record.step.load, Load::Rate(_)) && !record.measured.generator_limited
-        };
+        let counts =
+            |record: &Record| record.step.judged().is_some() && !record.measured.generator_limited;
         let counted = self.records.iter().enumerate();
         let mut counted = counted.filter(|(_, record)| counts(record)).map(|it| it.0);
         self.since = counted.nth(runs).unwrap_or(self.since);
@@ -695,7 +864,10 @@ impl Search {
         let limited = self.records.iter().filter(|record| record.is_spoiled());
         let mut limited = limited.peekable();
         if limited.peek().is_none() {
-            return Bound::Ceiling;
+            return match self.settings.over {
+                Over::Rate => Bound::Ceiling,
+                Over::Connections => Bound::Most,
+            };
         }
         if self.pool.is_short() && limited.all(|it| it.measured.waited_for_connection) {
             Bound::Connections
@@ -710,9 +882,11 @@ impl Search {
         let lengths = measured.clone().map(|it| it.step.duration_s);
         Some(Outcome::Found {
             estimate: Estimate {
-                rate: belief.median.exp(),
-                low: belief.low.exp(),
-                high: belief.high.exp(),
+                rate: self.reported(belief.median),
+                low: self.reported(belief.low),
+                high: self
+                    .reported_high(belief.high)
+                    .max(self.reported(belief.low)),
             },
             runs: measured.count(),
             duration_s: lengths.fold(0.0, f64::max),
@@ -750,7 +924,7 @@ impl Plan {
     fn run(phase: Phase, rate: f64, duration_s: f64) -> Self {
         Self {
             phase,
-            rate: readable(rate),
+            rate,
             duration_s,
             spoiled: 0,
             votes: Votes::default(),

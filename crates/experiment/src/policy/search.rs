@@ -397,7 +397,7 @@ fn saved(outcome: Outcome, search: &Search) -> SearchOutcome {
         Outcome::AtLeast { rate, bound, .. } => SearchOutcome {
             bound: Some(match bound {
                 Bound::Generator => SearchBound::Generator,
-                Bound::Connections => SearchBound::Connections,
+                Bound::Connections | Bound::Most => SearchBound::Connections,
                 Bound::Ceiling => SearchBound::ClosedLoop,
             }),
             ..with(SearchEnd::AtLeast, Some(rate))
