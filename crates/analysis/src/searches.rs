@@ -1,6 +1,6 @@
-//! Searches of the highest rate, each assembled from its steps.
+//! Searches of the highest rate or number of connections, each assembled from its steps.
 
-use results::{SearchOutcome, SearchPhase, SearchStep, metric};
+use results::{SearchOutcome, SearchOver, SearchPhase, SearchStep, metric};
 
 use crate::{Observation, grouped};
 
@@ -60,14 +60,19 @@ impl SearchSummary {
         phases.any(|phase| phase == SearchPhase::Check)
     }
 
-    /// The range of rates that contains the answer according to the runs so far, requests per
-    /// second.
+    /// What the search finds the highest value of.
     #[must_use]
-    pub fn range_per_sec(&self) -> (Option<f64>, Option<f64>) {
+    pub fn over(&self) -> SearchOver {
+        let first = self.runs.first();
+        first.map_or(SearchOver::Rate, |run| run.step.over)
+    }
+
+    /// The range of rates, requests per second, or of connections that contains the answer according
+    /// to the runs so far.
+    #[must_use]
+    pub fn range(&self) -> (Option<f64>, Option<f64>) {
         let last = self.runs.iter().rfind(|run| run.is_measured);
-        last.map_or((None, None), |run| {
-            (run.step.carried_per_sec, run.step.not_carried_per_sec)
-        })
+        last.map_or((None, None), |run| run.step.range())
     }
 
     /// Connections of the first run and of the last one.
@@ -92,8 +97,8 @@ impl SearchSummary {
     }
 }
 
-/// Assembles the steps of searches. The observation of a search has the rate as the metric
-/// `max_rate` and no other; a search that found none has failed.
+/// Assembles the steps of searches. The observation of a search has what it found as the metric
+/// `max_rate` or `max_connections` and no other; a search that found none has failed.
 pub(crate) fn searches_of(
     steps: Vec<Observation>,
     conditions: &[String],
@@ -120,17 +125,18 @@ pub(crate) fn searches_of(
             outcome: runs.last().and_then(|run| step_of(run)?.outcome.clone()),
             runs: runs.iter().filter_map(|run| search_run(run)).collect(),
         };
-        let rate = summary
-            .outcome
-            .as_ref()
-            .and_then(SearchOutcome::max_rate_per_sec);
+        let over = summary.over();
+        let found = summary.outcome.as_ref().and_then(SearchOutcome::max_load);
         observations.push(Observation {
-            failure: match rate {
-                Some(_) => None,
-                None => Some("the search has found no rate".to_owned()),
+            failure: match (found, over) {
+                (Some(_), _) => None,
+                (None, SearchOver::Rate) => Some("the search has found no rate".to_owned()),
+                (None, SearchOver::Connections) => {
+                    Some("the search has found no number of connections".to_owned())
+                }
             },
-            values: rate
-                .map(|rate| (metric::MAX_RATE.to_owned(), rate))
+            values: found
+                .map(|load| (over.metric().to_owned(), load))
                 .into_iter()
                 .collect(),
             ..summary.cell.clone()
@@ -189,6 +195,7 @@ mod tests {
                 search: Some(SearchStep {
                     number,
                     phase: SearchPhase::Measure,
+                    over: SearchOver::Rate,
                     rate_per_sec: Some(100.0),
                     duration_ms: 1000,
                     connections: None,
@@ -196,6 +203,8 @@ mod tests {
                     is_spoiled: false,
                     carried_per_sec: None,
                     not_carried_per_sec: None,
+                    carried_connections: None,
+                    not_carried_connections: None,
                     outcome,
                 }),
                 ..TrialFacts::default()

@@ -134,7 +134,7 @@ impl PreparedExperiment {
             let name = trial_name(&self.experiment, &planned);
             let saved = self.store.trial(host, &name).ok().flatten();
             let is_this = |trial: &Trial| {
-                let load = |step: &SearchStep| (step.phase, step.rate_per_sec);
+                let load = |step: &SearchStep| (step.phase, step.over, step.load());
                 trial.cell == planned.cell
                     && trial.search.as_ref().map(load) == planned.step.as_ref().map(load)
                     && matches!(trial.outcome, TrialOutcome::Finished(_))

@@ -22,7 +22,7 @@ use std::time::Duration;
 use files::outputs::folder_of;
 use judging::Criterion;
 use plan::{Arrivals, TelemetrySpec};
-use results::{Cell, Metric, Order, PLACE_FACTOR, Stopping};
+use results::{Cell, Metric, Order, PLACE_FACTOR, SearchOver, Stopping};
 
 pub use draft::{Draft, Keys};
 pub(crate) use options::option_in;
@@ -100,11 +100,15 @@ pub struct Spec {
     pub folder: PathBuf,
 }
 
-/// A search of the highest rate under conditions, or a check of one rate.
+/// A search of the highest rate or number of connections under conditions, or a check of one rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchSpec {
     /// The conditions, which a run has to meet; at least one.
     pub slo: Vec<Criterion>,
+    /// What the highest value is searched of.
+    pub over: SearchOver,
+    /// The most connections that a search over connections tries; `None` for the usual limit.
+    pub connections_max: Option<u32>,
     /// Half the width of the interval at which a search ends, as a share of the rate.
     pub precision: f64,
     /// How long a search may take.

@@ -16,7 +16,7 @@ use experiment::{
 use plan::{Arrivals, Pacing};
 use results::{
     GoodRecording, OwnShare, Recording, RunResult, SearchBound, SearchEnd, SearchOutcome,
-    SearchStep, Trial, TrialOutcome, Verdict,
+    SearchOver, SearchStep, Trial, TrialOutcome, Verdict,
 };
 
 const MS: u64 = 1_000_000;
@@ -267,4 +267,83 @@ fn a_rate_at_which_no_request_is_good_is_not_carried() {
         with_good(step.rate_per_sec.unwrap_or(1_000.0), 1.0)
     });
     assert_eq!(outcome.end, SearchEnd::NotEven, "{outcome:?}");
+}
+
+fn connections_plan(more: &str) -> String {
+    goodput_plan().replace(
+        "[search]",
+        &format!("[search]\nover = \"connections\"\n{more}"),
+    )
+}
+
+/// A search over connections of a server with this share of bad requests at each number of them.
+fn of_connections(more: &str, share_bad: &dyn Fn(u32) -> f64) -> (SearchOutcome, usize) {
+    let (outcome, _, runs) = searched(&connections_plan(more), &|_, step| {
+        assert_eq!(
+            (step.over, step.rate_per_sec),
+            (SearchOver::Connections, None)
+        );
+        let connections = step.connections.unwrap();
+        let mut result = with_good(1_000.0, share_bad(connections));
+        result.plan.pacing = Pacing::Closed;
+        result.plan.load.connections = connections;
+        result
+    });
+    assert_eq!(
+        (outcome.rate_per_sec, outcome.ceiling_per_sec),
+        (None, None)
+    );
+    (outcome, runs)
+}
+
+#[test]
+fn the_largest_number_of_connections_with_enough_good_requests_is_found() {
+    let (outcome, _) = of_connections("", &|connections| f64::from(u8::from(connections > 28)));
+    assert_eq!(outcome.end, SearchEnd::Found, "{outcome:?}");
+    assert_eq!(outcome.connections, Some(28));
+    assert_eq!(outcome.interval_connections, Some([28, 28]));
+    assert_eq!(
+        (outcome.max_load(), outcome.reaches(28.0)),
+        (Some(28.0), Some(true))
+    );
+    assert_eq!(outcome.reaches(29.0), Some(false));
+}
+
+#[test]
+fn one_connection_is_not_even_carried_and_the_most_that_are_allowed_are_named() {
+    let (outcome, _) = of_connections("", &|_| 1.0);
+    assert_eq!(
+        (outcome.end, outcome.connections),
+        (SearchEnd::NotEven, Some(1))
+    );
+    let (outcome, _) = of_connections("max_connections = 40\n", &|_| 0.0);
+    assert_eq!(
+        (outcome.end, outcome.connections),
+        (SearchEnd::AtLeast, Some(40))
+    );
+    assert_eq!(outcome.bound, Some(SearchBound::Most));
+    let (outcome, _) = of_connections("max_connections = 1\n", &|_| 0.0);
+    assert_eq!(
+        (outcome.end, outcome.connections),
+        (SearchEnd::AtLeast, Some(1))
+    );
+}
+
+#[test]
+fn a_run_without_a_file_for_each_connection_is_the_limit_of_the_generator() {
+    let (outcome, _, _) = searched(&connections_plan(""), &|_, step| {
+        let connections = step.connections.unwrap();
+        let is_short = connections > 20;
+        let mut result = with_good(1_000.0, if is_short { 1.0 } else { 0.0 });
+        if is_short {
+            result
+                .recording
+                .errors
+                .add(results::ErrorKind::FileLimit, 1);
+        }
+        result
+    });
+    assert_eq!(outcome.end, SearchEnd::AtLeast, "{outcome:?}");
+    assert_eq!(outcome.bound, Some(SearchBound::Generator));
+    assert!(outcome.connections <= Some(20), "{outcome:?}");
 }

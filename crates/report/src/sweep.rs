@@ -9,6 +9,7 @@ use presentation::words::number;
 use results::{Cell, Metric, RunResult, SearchStep, Setting, metric};
 
 use crate::page::quantities::{show, title};
+use crate::searches::load_in_words;
 
 /// What a run of an experiment is for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -145,9 +146,9 @@ fn at(place: TrialPosition<'_>) -> String {
                 1 => String::new(),
                 _ => format!("round {round}/{rounds}, "),
             };
-            let load = step.rate_per_sec.map_or_else(
+            let load = step.load().map_or_else(
                 || "closed loop".to_owned(),
-                |rate| format!("{} requests/s", number(rate)),
+                |load| load_in_words(step.over, load),
             );
             format!("[{trial}/~{trials}] {round}{cell}, {load}")
         }

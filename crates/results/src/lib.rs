@@ -80,7 +80,9 @@ pub use parts::telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, 
 pub use rates::Rates;
 pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Settling, Window};
-pub use search::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase, SearchStep};
+pub use search::{
+    SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchOver, SearchPhase, SearchStep,
+};
 pub use series::{Series, SeriesRow};
 pub use server_words::server_words;
 pub use suggestion::nearest;

@@ -44,6 +44,9 @@ pub const BYTES: &str = "bytes";
 pub const REQUESTS_PER_SEC: &str = "requests_per_sec";
 /// The highest rate within the conditions of a search, requests per second. No run has it.
 pub const MAX_RATE: &str = "max_rate";
+
+/// The name of the metric of a search over connections.
+pub const MAX_CONNECTIONS: &str = "max_connections";
 /// Connections opened per second.
 pub const CONNECTS_PER_SEC: &str = "connects_per_sec";
 /// TLS handshakes per second, full and resumed ones.

@@ -1,6 +1,47 @@
-//! What is saved of a search for the highest rate: the step that a trial was, and the outcome.
+//! What is saved of a search for the highest rate, or number of connections: the step that a trial was, and the outcome.
 
 use serde::{Deserialize, Serialize};
+
+use crate::metric::{MAX_CONNECTIONS, MAX_RATE};
+
+/// What a search finds the highest value of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SearchOver {
+    /// The rate.
+    #[default]
+    Rate,
+    /// The number of connections of a closed loop.
+    Connections,
+}
+
+impl SearchOver {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Rate, Self::Connections];
+
+    /// The name in options and experiment files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Connections => "connections",
+        }
+    }
+
+    /// The metric that a search has.
+    #[must_use]
+    pub const fn metric(self) -> &'static str {
+        match self {
+            Self::Rate => MAX_RATE,
+            Self::Connections => MAX_CONNECTIONS,
+        }
+    }
+
+    fn is_rate(&self) -> bool {
+        *self == Self::Rate
+    }
+}
 
 /// What a step of a search is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +69,9 @@ pub struct SearchStep {
     pub number: u32,
     /// What it is for.
     pub phase: SearchPhase,
+    /// What the search finds the highest value of; absent for the rate.
+    #[serde(default, skip_serializing_if = "SearchOver::is_rate")]
+    pub over: SearchOver,
     /// Requests per second; absent for a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_sec: Option<f64>,
@@ -54,9 +98,39 @@ pub struct SearchStep {
     /// second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_carried_per_sec: Option<f64>,
+    /// In a search over connections, as `carried_per_sec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried_connections: Option<u32>,
+    /// In a search over connections, as `not_carried_per_sec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_carried_connections: Option<u32>,
     /// What the search has found; only in its last step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<SearchOutcome>,
+}
+
+impl SearchStep {
+    /// The load that the run judges: requests per second, or connections. `None` for a closed loop
+    /// that only shows what the server can do.
+    #[must_use]
+    pub fn load(&self) -> Option<f64> {
+        match self.over {
+            SearchOver::Rate => self.rate_per_sec,
+            SearchOver::Connections => self.connections.map(f64::from),
+        }
+    }
+
+    /// After this run: the highest load that was carried, and the lowest that was not.
+    #[must_use]
+    pub fn range(&self) -> (Option<f64>, Option<f64>) {
+        match self.over {
+            SearchOver::Rate => (self.carried_per_sec, self.not_carried_per_sec),
+            SearchOver::Connections => (
+                self.carried_connections.map(f64::from),
+                self.not_carried_connections.map(f64::from),
+            ),
+        }
+    }
 }
 
 /// How a search ended.
@@ -89,6 +163,8 @@ pub enum SearchBound {
     Connections,
     /// It is well above what the closed loop makes.
     ClosedLoop,
+    /// No more connections were allowed.
+    Most,
 }
 
 /// Why a search has no answer.
@@ -133,6 +209,12 @@ pub struct SearchOutcome {
     /// The 95 % interval of the estimate, requests per second; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_per_sec: Option<[f64; 2]>,
+    /// In a search over connections, in place of `rate_per_sec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// In a search over connections, in place of `interval_per_sec`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_connections: Option<[u32; 2]>,
     /// Why no higher rate could be tried, if the end is `at_least`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<SearchBound>,
@@ -142,7 +224,7 @@ pub struct SearchOutcome {
     /// The good responses of the best closed loop, per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_per_sec: Option<f64>,
-    /// The fit: rates, requests per second, each with the excess there.
+    /// The fit: rates, requests per second, or connections, each with the excess there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<[f64; 2]>,
     /// About how many more runs the asked precision would take; absent if it was reached.
@@ -158,6 +240,8 @@ impl SearchOutcome {
             end,
             rate_per_sec: None,
             interval_per_sec: None,
+            connections: None,
+            interval_connections: None,
             bound: None,
             doubt: None,
             ceiling_per_sec: None,
@@ -166,23 +250,37 @@ impl SearchOutcome {
         }
     }
 
-    /// The rate that a search has shown to be carried, requests per second: the estimate, or what
-    /// is carried at least. `None` for a check, and if nothing was shown.
+    /// The estimate, the bound, or the given rate: requests per second, or connections.
     #[must_use]
-    pub fn max_rate_per_sec(&self) -> Option<f64> {
-        let is_shown = matches!(self.end, SearchEnd::Found | SearchEnd::AtLeast);
-        self.rate_per_sec.filter(|_| is_shown)
+    pub fn load(&self) -> Option<f64> {
+        self.rate_per_sec.or(self.connections.map(f64::from))
     }
 
-    /// Whether a search has found at least this rate, in requests per second: `None` if it has not
-    /// shown that, nor the contrary.
+    /// The 95 % interval of the estimate: requests per second, or connections.
     #[must_use]
-    pub fn reaches(&self, least_per_sec: f64) -> Option<bool> {
-        match (self.end, self.interval_per_sec, self.rate_per_sec) {
-            (SearchEnd::Found, Some([low, _]), _) if low >= least_per_sec => Some(true),
-            (SearchEnd::Found, Some([_, high]), _) if high < least_per_sec => Some(false),
-            (SearchEnd::AtLeast, _, Some(rate)) if rate >= least_per_sec => Some(true),
-            (SearchEnd::NotEven, _, Some(rate)) if rate <= least_per_sec => Some(false),
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        let connections = self.interval_connections;
+        self.interval_per_sec
+            .or_else(|| connections.map(|ends| ends.map(f64::from)))
+    }
+
+    /// The load that a search has shown to be carried, requests per second or connections: the
+    /// estimate, or what is carried at least. `None` for a check, and if nothing was shown.
+    #[must_use]
+    pub fn max_load(&self) -> Option<f64> {
+        let is_shown = matches!(self.end, SearchEnd::Found | SearchEnd::AtLeast);
+        self.load().filter(|_| is_shown)
+    }
+
+    /// Whether a search has found at least this load, in requests per second or connections: `None`
+    /// if it has not shown that, nor the contrary.
+    #[must_use]
+    pub fn reaches(&self, least: f64) -> Option<bool> {
+        match (self.end, self.interval(), self.load()) {
+            (SearchEnd::Found, Some([low, _]), _) if low >= least => Some(true),
+            (SearchEnd::Found, Some([_, high]), _) if high < least => Some(false),
+            (SearchEnd::AtLeast, _, Some(load)) if load >= least => Some(true),
+            (SearchEnd::NotEven, _, Some(load)) if load <= least => Some(false),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! The default metrics, and the metrics that a fixed rate determines.
 
-use results::{Metric, metric};
+use results::{Metric, SearchOver, metric};
 use serde::Serialize;
 
 use crate::Observation;
@@ -14,8 +14,9 @@ pub fn default_metrics(observations: &[Observation]) -> Vec<Metric> {
         let of = observations.iter().filter(|run| run.failure.is_none());
         of.filter_map(|run| run.value(name)).collect::<Vec<f64>>()
     };
-    if !values(metric::MAX_RATE).is_empty() {
-        return vec![Metric::named(metric::MAX_RATE)];
+    let of_searches = SearchOver::ALL.map(SearchOver::metric);
+    if let Some(found) = of_searches.into_iter().find(|it| !values(it).is_empty()) {
+        return vec![Metric::named(found)];
     }
     let mut names = Vec::new();
     if has_tokens(observations) {

@@ -144,8 +144,8 @@ pub(crate) struct CampaignRequest {
     pub(crate) judge: Vec<Metric>,
     /// A level that is worse by more than this share is a regression.
     pub(crate) fail_on_regression: Option<f64>,
-    /// The exit code is 2 if a search finds less than this rate.
-    pub(crate) least_rate_per_sec: Option<f64>,
+    /// The exit code is 2 if a search finds less than this rate, or fewer connections.
+    pub(crate) least_load: Option<f64>,
     /// A given rate is judged: the exit code is 2 if it is not carried.
     pub(crate) is_check: bool,
     /// Whether there is a page in the results folder.

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use experiment::{Draft, Keys, OptionValue};
-use plan::units;
+use plan::{InvalidValue, MAX_CONNECTIONS, units};
+use results::SearchOver;
 
 use super::Refusal;
 use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, ready};
@@ -44,7 +46,7 @@ pub(crate) struct SloArgs {
     campaign: CampaignArgs,
 }
 
-/// Find the highest rate a server sustains within limits
+/// Find the highest rate or number of users a server sustains within limits
 ///
 /// The rate at which all conditions are just met in the long run, with a 95 % interval: for
 /// p99<50ms, the rate at which 1 % of the responses take 50 ms or more. It begins with a closed
@@ -54,8 +56,19 @@ pub(crate) struct SloArgs {
 /// failed<0.1%, of errors and statuses above 399 together, is one of the conditions unless you give
 /// others about errors and statuses. Connections are raised up to ten times -c if they limit the
 /// rate. -d is the least length of a run that counts.
+///
+/// With --over connections, it finds the largest number of connections (users who send again as
+/// soon as they have a response) at which the conditions hold. It begins with -c connections.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SearchArgs {
+    /// What to find the highest value of: the rate, or the connections of a closed loop
+    #[arg(long, value_name = "WHAT", default_value = "rate",
+          value_parser = PossibleValuesParser::new(SearchOver::ALL.map(SearchOver::name)))]
+    over: String,
+    /// Most connections that --over connections tries [default: 1000, or -c if it is more].
+    #[arg(long, value_name = "N", allow_hyphen_values = true,
+          value_parser = parse_max_connections)]
+    max_connections: Option<u32>,
     /// End when the interval is this wide to either side.
     ///
     /// In percent of the rate.
@@ -64,7 +77,7 @@ pub(crate) struct SearchArgs {
     /// End after this time, whatever is known
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_budget)]
     budget: Duration,
-    /// Exit with code 2 unless this rate is sustained, like 'max_rate<700'
+    /// Exit with code 2 unless so much is sustained: 'max_rate<700' or 'max_connections<24'
     #[arg(long, value_name = "CONDITION")]
     fail_if: Option<String>,
     #[command(flatten)]
@@ -85,21 +98,87 @@ pub(crate) struct CheckArgs {
 
 impl SearchArgs {
     /// # Errors
-    /// When the URL or --fail-if is invalid, or the load has a rate.
+    /// When the URL or --fail-if is invalid, or the load has what the search finds.
     pub(super) fn into_request(self, typed: Vec<String>) -> Result<CampaignRequest, Refusal> {
-        if self.slo.load.iter().any(|(name, _)| name == "rate") {
-            return Err(Refusal(
-                "-R: a search finds the rate; wrkbench check judges a given one".to_owned(),
-            ));
-        }
-        let least_rate = self.fail_if.as_deref().map(least_rate).transpose()?;
+        let over = self.over();
+        self.check(over)?;
+        let least_load = self.fail_if.as_deref();
+        let least_load = least_load.map(|text| least_load_of(over, text));
+        let least_load = least_load.transpose()?;
         let keys = Keys::default()
+            .with("over", over.name())
+            .with_some("max_connections", self.max_connections.map(i64::from))
             .with("precision", units::percentage(self.precision))
             .with("budget", units::time(self.budget));
         let mut request = self.slo.into_request("search", keys, typed)?;
-        request.least_rate_per_sec = least_rate;
+        request.least_load = least_load;
         Ok(request)
     }
+
+    /// The search of `wrkbench llm`: its conditions are those of `--search`.
+    pub(super) fn with_conditions(mut self, conditions: Vec<String>) -> Self {
+        self.slo.slo = conditions;
+        self
+    }
+
+    /// The URL as typed.
+    pub(super) fn url(&self) -> &str {
+        &self.slo.url
+    }
+
+    /// The options of the runs.
+    pub(super) fn load(&self) -> &LoadOptionArgs {
+        &self.slo.load
+    }
+
+    fn over(&self) -> SearchOver {
+        let mut all = SearchOver::ALL.into_iter();
+        all.find(|it| it.name() == self.over).unwrap_or_default()
+    }
+
+    /// Refuses options that set what the search finds, or that have no effect.
+    fn check(&self, over: SearchOver) -> Result<(), Refusal> {
+        let has = |wanted: &str| self.slo.load.iter().any(|(name, _)| name == wanted);
+        let refused = |option: &str, why: &str| Err(Refusal(format!("{option}: {why}")));
+        if over == SearchOver::Rate {
+            return match (has("rate"), self.max_connections) {
+                (true, _) => refused(
+                    "-R",
+                    "a search finds the rate; wrkbench check judges a given one",
+                ),
+                (false, Some(_)) => refused("--max-connections", "needs --over connections"),
+                (false, None) => Ok(()),
+            };
+        }
+        let of_rates = [
+            ("rate", "-R"),
+            ("stages", "--stages"),
+            ("arrivals", "--arrivals"),
+            ("replay", "--replay"),
+        ];
+        if let Some((_, shown)) = of_rates.into_iter().find(|(name, _)| has(name)) {
+            return refused(
+                shown,
+                "--over connections sends again as soon as there is a response, at no given rate",
+            );
+        }
+        if has("connection-stages") {
+            return refused(
+                "--connection-stages",
+                "--over connections finds the number of connections; -c is the first one",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A number of connections that a run may have.
+fn parse_max_connections(text: &str) -> Result<u32, InvalidValue> {
+    let number = units::parse_count(text).map_err(InvalidValue::new)?;
+    let number = u32::try_from(number).ok();
+    number
+        .filter(|number| (1..=MAX_CONNECTIONS).contains(number))
+        .ok_or_else(|| format!("must be from 1 to {MAX_CONNECTIONS}").into())
 }
 
 impl CheckArgs {
@@ -122,17 +201,32 @@ impl CheckArgs {
     }
 }
 
-/// The rate of a condition like `max_rate<700`.
-fn least_rate(condition: &str) -> Result<f64, Refusal> {
+/// The number of a condition like `max_rate<700` or `max_connections<24`.
+fn least_load_of(over: SearchOver, condition: &str) -> Result<f64, Refusal> {
+    let metric = over.metric();
     let text: String = condition.split_whitespace().collect();
-    let rate = text.strip_prefix("max_rate<").map(units::parse_rate);
-    match rate {
-        Some(Ok(rate)) => Ok(rate),
-        Some(Err(error)) => Err(Refusal(format!("--fail-if: max_rate: {error}"))),
-        None => Err(Refusal(format!(
-            "--fail-if: {condition:?} is not a condition on the rate (expected like max_rate<700); \
-             conditions on runs belong to --slo"
-        ))),
+    let number = text
+        .strip_prefix(metric)
+        .and_then(|it| it.strip_prefix('<'));
+    let problem = |error: String| Refusal(format!("--fail-if: {metric}: {error}"));
+    match (number, over) {
+        (Some(number), SearchOver::Rate) => {
+            units::parse_rate(number).map_err(|error| problem(error.to_string()))
+        }
+        (Some(number), SearchOver::Connections) => {
+            let count = units::parse_count(number).map_err(|error| problem(error.to_string()))?;
+            Ok(count as f64)
+        }
+        (None, _) => {
+            let (what, example) = match over {
+                SearchOver::Rate => ("the rate", "700"),
+                SearchOver::Connections => ("the number of connections", "24"),
+            };
+            Err(Refusal(format!(
+                "--fail-if: {condition:?} is not a condition on {what} (expected like \
+                 {metric}<{example}); conditions on runs belong to --slo"
+            )))
+        }
     }
 }
 
@@ -190,7 +284,7 @@ impl SloArgs {
             threshold: None,
             judge: Vec::new(),
             fail_on_regression: None,
-            least_rate_per_sec: None,
+            least_load: None,
             is_check: false,
             has_page: true,
             typed,

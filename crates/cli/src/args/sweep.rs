@@ -157,7 +157,7 @@ impl SweepArgs {
             threshold: self.threshold,
             judge: self.judge,
             fail_on_regression: self.fail_on_regression,
-            least_rate_per_sec: None,
+            least_load: None,
             is_check: false,
             has_page: false,
             typed,

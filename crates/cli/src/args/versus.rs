@@ -103,7 +103,7 @@ impl VersusArgs {
             threshold: None,
             judge: Vec::new(),
             fail_on_regression: self.fail_on_regression,
-            least_rate_per_sec: None,
+            least_load: None,
             is_check: false,
             has_page: true,
             typed,

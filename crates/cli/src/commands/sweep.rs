@@ -33,7 +33,7 @@ use plan::readable::counted;
 use plan::secrets::{hide_in_words, hide_secrets};
 use plan::shell;
 use plan::{Pacing, RunPlan, printable_lines};
-use results::{Cell, RunResult, Stopping, TrialOutcome};
+use results::{Cell, RunResult, SearchOver, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, SecondSignal};
 use super::result_file::Readers;
@@ -355,7 +355,7 @@ impl<'c> PreparedSweep<'c> {
         ComparisonLimits {
             threshold: self.prepared.spec.threshold,
             judge: self.prepared.spec.judge.clone(),
-            least_rate_per_sec: request.least_rate_per_sec,
+            least_load: request.least_load,
             is_check: request.is_check,
             regression: request.fail_on_regression,
             reports,
@@ -718,9 +718,13 @@ fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
     cells.iter().map(|cell| (cell.number, run(cell))).collect()
 }
 
-/// Each step of a search sets its rate; the arrivals of its requests are always the same.
+/// Each step of a search sets its load; the arrivals of the requests of a rate are always the same.
 fn set_arrivals(plan: &mut RunPlan, search: &SearchSpec) {
     plan.stop.duration = Some(search.run);
+    if search.over == SearchOver::Connections {
+        plan.pacing = Pacing::Closed;
+        return;
+    }
     plan.pacing = Pacing::Constant {
         rate_per_sec: search.rate_per_sec.unwrap_or(1.0),
         arrivals: search.arrivals,

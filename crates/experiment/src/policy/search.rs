@@ -1,16 +1,16 @@
-//! Searches of the highest rate, and checks of a given one, as a policy: a search for each cell of
+//! Searches of the highest rate or number of connections, and checks of a given one, as a policy: a search for each cell of
 //! each round, one after the other.
 
 use std::time::Duration;
 
 use judging::Criterion;
 use results::{
-    Cell, OwnShare, RunResult, SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase,
-    SearchStep, Trial, TrialOutcome, Warning,
+    Cell, ErrorKind, OwnShare, RunResult, SearchBound, SearchDoubt, SearchEnd, SearchOutcome,
+    SearchOver, SearchPhase, SearchStep, Trial, TrialOutcome, Warning,
 };
 use search::{
-    Bound, Check, CheckSettings, Connections, Curve, Load, Measured, Outcome, Phase, PlannedStep,
-    Reading, RunLengths, Search, Settings, Why,
+    Bound, Check, CheckSettings, Connections, Curve, Load, Measured, Outcome, Over, Phase,
+    PlannedStep, Range, Reading, RunLengths, Search, Settings, Why,
 };
 
 use super::{Left, Limit, Policy};
@@ -89,13 +89,7 @@ impl<'a> Searches<'a> {
         };
         let lengths = self.spec.lengths();
         let first = (self.connections)(&planned.cell).max(1);
-        let most = first
-            .saturating_mul(CONNECTIONS_FACTOR)
-            .min(CONNECTIONS_MAX);
-        let connections = Connections {
-            first,
-            most: most.max(first),
-        };
+        let connections = self.spec.connections(first);
         self.now = match self.spec.rate_per_sec {
             Some(rate) => Check::new(CheckSettings {
                 rate,
@@ -106,6 +100,10 @@ impl<'a> Searches<'a> {
             .map(Current::Check)
             .ok(),
             None => Search::new(Settings {
+                over: match self.spec.over {
+                    SearchOver::Rate => Over::Rate,
+                    SearchOver::Connections => Over::Connections,
+                },
                 precision: self.spec.precision,
                 budget_s: self.spec.budget.as_secs_f64(),
                 lengths,
@@ -172,6 +170,23 @@ impl SearchSpec {
         }
     }
 
+    /// How many connections runs have at first and at most, if the plan has `first`. A search over
+    /// connections begins with these.
+    fn connections(&self, first: u32) -> Connections {
+        let most = match (self.over, self.connections_max) {
+            (SearchOver::Connections, Some(most)) => most,
+            (SearchOver::Connections, None) => CONNECTIONS_MAX.max(first),
+            (SearchOver::Rate, _) => first
+                .saturating_mul(CONNECTIONS_FACTOR)
+                .min(CONNECTIONS_MAX)
+                .max(first),
+        };
+        Connections {
+            first: first.min(most),
+            most,
+        }
+    }
+
     /// Length of a closed loop. Where responses can be long it lasts as long as a run: in less time
     /// hardly any of them would be complete.
     fn ceiling_s(&self) -> f64 {
@@ -213,7 +228,10 @@ impl SearchSpec {
         let verdict = &result.generator.verdict;
         let moved = |share: &OwnShare| share.own_ns as f64 > DELAY_MAX * shortest_ns;
         let is_far_off = |it: &Criterion| it.is_far_off_without_own(result, FAR_OFF);
-        verdict.is_saturated()
+        // Without a file for each connection, it is not the server that fails.
+        let lacked_files = result.recording.errors.count(ErrorKind::FileLimit).events > 0;
+        lacked_files
+            || verdict.is_saturated()
             || verdict.percentiles().iter().any(moved) && !self.slo.iter().any(is_far_off)
     }
 
@@ -231,7 +249,9 @@ impl SearchSpec {
             }
         };
         let mut readings: Vec<Reading> = self.slo.iter().map(reading).collect();
-        if self.slo.iter().any(|it| it.latency_limit_us().is_some()) {
+        let is_of_latency = |it: &Criterion| it.latency_limit_us().is_some();
+        // Nothing is due in a closed loop.
+        if self.over == SearchOver::Connections || self.slo.iter().any(is_of_latency) {
             return readings;
         }
         let due = counters.due as f64;
@@ -261,9 +281,9 @@ impl Policy for Searches<'_> {
             step: Some(match &self.now {
                 Some(Current::Check(_)) => SearchStep {
                     phase: SearchPhase::Check,
-                    ..saved_step(&step)
+                    ..saved_step(self.spec.over, &step)
                 },
-                _ => saved_step(&step),
+                _ => saved_step(self.spec.over, &step),
             }),
             ..planned.clone()
         })
@@ -272,22 +292,37 @@ impl Policy for Searches<'_> {
     fn record(&mut self, trial: &mut Trial) {
         let measured = self.measured(trial);
         let Some(step) = self.step() else { return };
-        let own = trial.search.get_or_insert_with(|| saved_step(&step));
+        let own = trial
+            .search
+            .get_or_insert_with(|| saved_step(self.spec.over, &step));
         let worst = measured.worst();
         // Infinity is not in JSON.
         own.excess = worst
-            .filter(|_| own.rate_per_sec.is_some())
+            .filter(|_| own.load().is_some())
             .map(|worst| worst.ln().clamp(-EXCESS_MAX, EXCESS_MAX));
         own.is_spoiled = measured.generator_limited && worst.is_some_and(|worst| worst > 1.0);
         own.outcome = match &mut self.now {
             // The step is the one that was asked for.
             Some(Current::Search(search)) => {
                 let _ = search.record(step, measured);
-                let range = search.range();
-                (own.carried_per_sec, own.not_carried_per_sec) = (range.carried, range.not_carried);
+                let Range {
+                    carried,
+                    not_carried,
+                } = search.range();
+                match own.over {
+                    SearchOver::Rate => {
+                        (own.carried_per_sec, own.not_carried_per_sec) = (carried, not_carried);
+                    }
+                    SearchOver::Connections => {
+                        own.carried_connections = carried.map(whole);
+                        own.not_carried_connections = not_carried.map(whole);
+                    }
+                }
                 let last = search.records().last();
                 own.is_spoiled |= last.is_some_and(|last| last.is_spoiled());
-                search.outcome().map(|outcome| saved(outcome, search))
+                search
+                    .outcome()
+                    .map(|outcome| saved(outcome, own.over, search))
             }
             Some(Current::Check(check)) => {
                 let _ = check.record(step, measured);
@@ -345,6 +380,11 @@ impl Policy for Searches<'_> {
 /// 10^9 times.
 const EXCESS_MAX: f64 = 20.0;
 
+/// A number of connections, which a search gives as a whole number.
+fn whole(connections: f64) -> u32 {
+    connections.round() as u32
+}
+
 /// Points of the fit, at equal ratios of rates.
 fn sampled(curve: &Curve) -> Vec<[f64; 2]> {
     const POINTS: i32 = 20;
@@ -354,7 +394,7 @@ fn sampled(curve: &Curve) -> Vec<[f64; 2]> {
     points.map(|rate| [rate, curve.excess_at(rate)]).collect()
 }
 
-fn saved_step(step: &PlannedStep) -> SearchStep {
+fn saved_step(over: SearchOver, step: &PlannedStep) -> SearchStep {
     SearchStep {
         number: u32::try_from(step.number).unwrap_or(u32::MAX),
         phase: match step.phase {
@@ -363,6 +403,7 @@ fn saved_step(step: &PlannedStep) -> SearchStep {
             Phase::Measure => SearchPhase::Measure,
             Phase::Confirm => SearchPhase::Confirm,
         },
+        over,
         rate_per_sec: match step.load {
             Load::ClosedLoop => None,
             Load::Rate(rate) => Some(rate),
@@ -373,13 +414,17 @@ fn saved_step(step: &PlannedStep) -> SearchStep {
         is_spoiled: false,
         carried_per_sec: None,
         not_carried_per_sec: None,
+        carried_connections: None,
+        not_carried_connections: None,
         outcome: None,
     }
 }
 
-fn saved(outcome: Outcome, search: &Search) -> SearchOutcome {
-    let with = |end, rate_per_sec| SearchOutcome {
-        rate_per_sec,
+fn saved(outcome: Outcome, over: SearchOver, search: &Search) -> SearchOutcome {
+    let is_rate = over == SearchOver::Rate;
+    let with = |end, load: Option<f64>| SearchOutcome {
+        rate_per_sec: load.filter(|_| is_rate),
+        connections: load.filter(|_| !is_rate).map(whole),
         ceiling_per_sec: search.ceiling(),
         curve: search.curve().map(|it| sampled(&it)).unwrap_or_default(),
         ..SearchOutcome::without_rate(end)
@@ -390,15 +435,17 @@ fn saved(outcome: Outcome, search: &Search) -> SearchOutcome {
             runs_needed,
             ..
         } => SearchOutcome {
-            interval_per_sec: Some([estimate.low, estimate.high]),
+            interval_per_sec: is_rate.then_some([estimate.low, estimate.high]),
+            interval_connections: (!is_rate).then_some([whole(estimate.low), whole(estimate.high)]),
             runs_needed: runs_needed.and_then(|runs| u32::try_from(runs).ok()),
             ..with(SearchEnd::Found, Some(estimate.rate))
         },
         Outcome::AtLeast { rate, bound, .. } => SearchOutcome {
             bound: Some(match bound {
                 Bound::Generator => SearchBound::Generator,
-                Bound::Connections | Bound::Most => SearchBound::Connections,
+                Bound::Connections => SearchBound::Connections,
                 Bound::Ceiling => SearchBound::ClosedLoop,
+                Bound::Most => SearchBound::Most,
             }),
             ..with(SearchEnd::AtLeast, Some(rate))
         },

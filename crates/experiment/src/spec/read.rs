@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use files::outputs::folder_of;
 use judging::Criterion;
-use plan::{Arrivals, TelemetrySpec};
-use results::{Order, PLACE_FACTOR, Stopping};
+use plan::{Arrivals, MAX_CONNECTIONS, TelemetrySpec};
+use results::{Order, PLACE_FACTOR, SearchOver, Stopping};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -20,8 +20,8 @@ use super::section::{Section, fields_of};
 use super::selection::selectable;
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
 use super::value::{
-    ArrivalsName, Command, Conditions, HostName, Limit, Metrics, Name, NumberIn, Percentage,
-    Places, Rate, Sockets, TableEntry, Text, Time, Url, Value, one_or_more,
+    ArrivalsName, Command, Conditions, HostName, Limit, Metrics, Name, NumberIn, OverName,
+    Percentage, Places, Rate, Sockets, TableEntry, Text, Time, Url, Value, one_or_more,
 };
 use super::{
     Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS,
@@ -121,6 +121,8 @@ impl UntilKeys {
 #[serde(default)]
 struct SearchKeys {
     slo: Option<Conditions>,
+    over: Option<OverName>,
+    max_connections: Option<NumberIn<u32, 1, { MAX_CONNECTIONS as u64 }>>,
     precision: Option<Percentage>,
     budget: Option<Limit>,
     run: Option<Limit>,
@@ -434,8 +436,31 @@ fn read_search(section: Section<'_>, problems: &mut Problems) -> Option<SearchSp
         [true, true] => "",
     };
     slo.extend(Criterion::parse_list(missing).unwrap_or_default());
+    let over = keys.over.map_or(SearchOver::Rate, |OverName(over)| over);
+    let (own, given) = match over {
+        SearchOver::Rate => (
+            "connections",
+            &[("max_connections", keys.max_connections.is_some())][..],
+        ),
+        SearchOver::Connections => (
+            "rate",
+            &[
+                ("rate", keys.rate.is_some()),
+                ("arrivals", keys.arrivals.is_some()),
+            ][..],
+        ),
+    };
+    for (key, _) in given.iter().filter(|(_, is_given)| *is_given) {
+        let text = format!(
+            "[search] {key} does not go with a search over {} (it needs over = \"{own}\")",
+            over.name()
+        );
+        problems.add(line, text);
+    }
     Some(SearchSpec {
         slo,
+        over,
+        connections_max: keys.max_connections.map(|NumberIn(most)| most),
         precision: keys
             .precision
             .map_or(SEARCH_PRECISION, |Percentage(share)| share),

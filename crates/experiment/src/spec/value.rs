@@ -6,7 +6,7 @@ use std::time::Duration;
 use judging::Criterion;
 use plan::units::{parse_percent, parse_rate, parse_time};
 use plan::{Arrivals, InvalidValue, Target};
-use results::Metric;
+use results::{Metric, SearchOver};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
@@ -233,6 +233,16 @@ key_types! {
     ArrivalsName(Arrivals) = |value| match value {
         Value::Text(text) => Arrivals::parse(text),
         _ => value.refuse("\"poisson\", \"even\" or \"gamma:0.5\""),
+    };
+    /// What a search finds the highest value of.
+    OverName(SearchOver) = |value| match value {
+        Value::Text(text) => {
+            let found = SearchOver::ALL.into_iter().find(|it| it.name() == text);
+            found.ok_or_else(|| {
+                format!("{} is neither rate nor connections", shown(&text)).into()
+            })
+        }
+        _ => value.refuse("\"rate\" or \"connections\""),
     };
     /// Metrics by their names, at least one.
     Metrics(Vec<Metric>) = |value| {

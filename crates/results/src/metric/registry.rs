@@ -117,13 +117,16 @@ const fn errors(name: &'static str, value: fn(Counted<'_>) -> Option<u64>) -> Me
 /// All of them, in the order of lists: those of every run, of the parts, and of searches.
 pub(super) fn rows() -> impl Iterator<Item = &'static MetricRow> {
     let of_parts = parts::ALL.iter().flat_map(|part| part.metrics);
-    ROWS.iter().chain(of_parts).chain([&MAX_RATE])
+    ROWS.iter().chain(of_parts).chain(&OF_SEARCHES)
 }
 
 #[rustfmt::skip]
-static MAX_RATE: MetricRow =
-    row("max_rate", &[], "highest rate", (Unit::RequestsPerSec, Higher, Needs::SEARCH),
-        Getter::Number(|_| None));
+static OF_SEARCHES: [MetricRow; 2] = [
+    row(super::MAX_RATE, &[], "highest rate", (Unit::RequestsPerSec, Higher, Needs::SEARCH),
+        Getter::Number(|_| None)),
+    row(super::MAX_CONNECTIONS, &[], "most connections", (Unit::Count, Higher, Needs::SEARCH),
+        Getter::Number(|_| None)),
+];
 
 #[rustfmt::skip]
 static ROWS: [MetricRow; 19] = [

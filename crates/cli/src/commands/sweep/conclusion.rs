@@ -12,7 +12,7 @@ use analysis::compare::{
 use anyhow::Context;
 use outputs::{ComparisonVerdict, Event, Observers};
 use plan::shell::quoted;
-use results::{Metric, SearchEnd, SearchOutcome};
+use results::{Metric, SearchEnd, SearchOutcome, SearchOver};
 
 use super::super::{EXIT_CRITERIA, compare, report};
 use crate::args::ReportPlace;
@@ -24,8 +24,8 @@ pub(super) struct ComparisonLimits {
     pub(super) threshold: Option<f64>,
     /// The metrics that are judged; the usual ones if empty.
     pub(super) judge: Vec<Metric>,
-    /// A search has to find at least this rate.
-    pub(super) least_rate_per_sec: Option<f64>,
+    /// A search has to find at least this rate, or this number of connections.
+    pub(super) least_load: Option<f64>,
     /// A given rate has to be carried.
     pub(super) is_check: bool,
     /// A level that is worse by more than this share is a regression.
@@ -89,9 +89,9 @@ fn searched(
     let mut is_missed = false;
     for search in &reading.searches {
         let outcome = search.outcome.as_ref();
-        if let Some(least) = limits.least_rate_per_sec {
+        if let Some(least) = limits.least_load {
             let reached = outcome.and_then(|it| it.reaches(least));
-            if let Some(miss) = miss(least, reached, outcome) {
+            if let Some(miss) = miss((search.over(), least), reached, outcome) {
                 console.tell(miss);
                 is_missed = true;
             }
@@ -108,20 +108,28 @@ fn searched(
 }
 
 /// Why `--fail-if` fails, if it does: `--fail-if: max_rate<700: 640 (615 to 660)`.
-fn miss(least: f64, reached: Option<bool>, outcome: Option<&SearchOutcome>) -> Option<String> {
-    let found = outcome.and_then(|it| Some((it.max_rate_per_sec()?, it.interval_per_sec)));
-    let found = found.map(|(rate, interval)| {
+fn miss(
+    (over, least): (SearchOver, f64),
+    reached: Option<bool>,
+    outcome: Option<&SearchOutcome>,
+) -> Option<String> {
+    let found = outcome.and_then(|it| Some((it.max_load()?, it.interval())));
+    let found = found.map(|(load, interval)| {
         let interval = interval.map(|[low, high]| format!(" ({low:.0} to {high:.0})"));
-        format!("{rate:.0}{}", interval.unwrap_or_default())
+        format!("{load:.0}{}", interval.unwrap_or_default())
     });
-    let condition = format!("--fail-if: max_rate<{least}");
+    let condition = format!("--fail-if: {}<{least}", over.metric());
+    let none = match over {
+        SearchOver::Rate => "no rate",
+        SearchOver::Connections => "no number of connections",
+    };
     match (reached, found) {
         (Some(true), _) => None,
         (Some(false), Some(found)) => Some(format!("{condition}: {found}")),
         (Some(false), None) => Some(format!("{condition}: not even that is carried")),
         (None, Some(found)) => Some(format!("{condition}: undecided: {found}")),
         (None, None) => Some(format!(
-            "{condition}: undecided: the search has found no rate"
+            "{condition}: undecided: the search has found {none}"
         )),
     }
 }

@@ -98,6 +98,8 @@ fn set_load(plan: &mut RunPlan, step: &SearchStep) {
     };
     if let Some(connections) = step.connections {
         plan.load.connections = connections;
+        // Each thread needs a connection.
+        plan.load.threads = plan.load.threads.min(connections.max(1));
     }
     let arrivals = plan.pacing.arrivals().unwrap_or(Arrivals::Poisson);
     plan.pacing = match step.rate_per_sec {
@@ -227,7 +229,7 @@ mod tests {
 
     use plan::Target;
     use results::snapshot::Snapshot;
-    use results::{SearchPhase, Window};
+    use results::{SearchOver, SearchPhase, Window};
     use runner::{DoneScript, Failures};
 
     use super::*;
@@ -280,6 +282,7 @@ mod tests {
     fn ends(slow: u64, interrupted: bool) -> (bool, bool) {
         let step = SearchStep {
             phase: SearchPhase::Bracket,
+            over: SearchOver::Rate,
             rate_per_sec: Some(100.0),
             duration_ms: 1000,
             number: 1,
@@ -288,6 +291,8 @@ mod tests {
             is_spoiled: false,
             carried_per_sec: None,
             not_carried_per_sec: None,
+            carried_connections: None,
+            not_carried_connections: None,
             outcome: None,
         };
         let slo = Criterion::parse_list("p99<10ms").expect("a condition");

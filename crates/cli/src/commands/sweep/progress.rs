@@ -148,8 +148,7 @@ impl<'a> ProgressReporter<'a> {
                 if !self.quiet {
                     self.line(&finished(place, result, time_left(progress)));
                     let step = trial.search.as_ref().filter(|step| step.outcome.is_none());
-                    let range =
-                        step.and_then(|it| so_far(it.carried_per_sec, it.not_carried_per_sec));
+                    let range = step.and_then(|it| so_far(it.over, it.range()));
                     if let Some(range) = range {
                         self.line(&format!("  {range}"));
                     }

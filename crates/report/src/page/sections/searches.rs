@@ -1,10 +1,10 @@
-//! Searches of the highest rate: their outcomes, and their runs over the rate.
+//! Searches of the highest rate or number of connections: their outcomes, and their runs over it.
 
 use analysis::{SearchRun, SearchSummary};
 use presentation::tables::{self, columns, finding, known, table, text, words_column};
 use presentation::words::{capital, number, time_us};
 use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit};
-use results::{SearchEnd, SearchPhase};
+use results::{SearchEnd, SearchOutcome, SearchOver, SearchPhase};
 
 use crate::page::runs::Runs;
 use crate::searches::{search_name, search_sentence};
@@ -20,11 +20,21 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         blocks.extend(chart(number, search).map(tables::chart));
         blocks.push(runs_table(search));
     }
-    let lead = "Each point is a run: how far its worst condition was from its limit, over the rate \
-                that was sent. For a percentile this is the share of requests beyond the limit, \
-                compared with the allowed share. Below 0 % the conditions were kept. The curve is \
-                the fit, and the band the 95 % interval of the rate.";
-    Some(Section::new("searches", "Highest rate", lead, blocks))
+    let (title, load, what) = match searches.first()?.over() {
+        SearchOver::Rate => ("Highest rate", "the rate that was sent", "the rate"),
+        SearchOver::Connections => (
+            "Most connections",
+            "the connections that it had",
+            "their number",
+        ),
+    };
+    let lead = format!(
+        "Each point is a run: how far its worst condition was from its limit, over {load}. For a \
+         percentile or goodput this is the share of requests beyond the limit, compared with the \
+         allowed share. Below 0 % the conditions were kept. The curve is the fit, and the band the \
+         95 % interval of {what}."
+    );
+    Some(Section::new("searches", title, &lead, blocks))
 }
 
 /// The verdict of a page of searches that are not compared: what each of them found.
@@ -58,13 +68,13 @@ fn change(excess: f64) -> f64 {
 /// `None` for a search without a run at a rate.
 fn chart(number: usize, search: &SearchSummary) -> Option<Chart> {
     let with_rate = search.runs.iter();
-    let with_rate = with_rate.filter_map(|run| Some((run, run.step.rate_per_sec?)));
+    let with_rate = with_rate.filter_map(|run| Some((run, run.step.load()?)));
     let mut rated: Vec<(&SearchRun, f64)> = with_rate.collect();
     rated.sort_by(|(_, a), (_, b)| a.total_cmp(b));
     let (first, last) = (rated.first()?.1, rated.last()?.1);
     let mut marks = Vec::new();
     let outcome = search.outcome.as_ref();
-    if let Some([low, high]) = outcome.and_then(|outcome| outcome.interval_per_sec) {
+    if let Some([low, high]) = outcome.and_then(SearchOutcome::interval) {
         marks.push(Marks {
             x: vec![low],
             y: vec![None],
@@ -102,13 +112,18 @@ fn chart(number: usize, search: &SearchSummary) -> Option<Chart> {
         }
         marks.extend((!dots.x.is_empty()).then_some(dots));
     }
+    let over = search.over().name();
+    let (label, unit) = match search.over() {
+        SearchOver::Rate => ("rate, requests/s", Unit::RequestsPerSec),
+        SearchOver::Connections => ("connections", Unit::Count),
+    };
     Some(Chart {
         id: format!("search-{number}"),
-        title: "Distance from the limit over the rate".to_owned(),
+        title: format!("Distance from the limit over the {over}"),
         description: format!("{}.", capital(&search_sentence(search))),
         x: Axis {
-            label: "rate, requests/s".to_owned(),
-            unit: Unit::RequestsPerSec,
+            label: label.to_owned(),
+            unit,
             ..Axis::default()
         },
         y: Axis::from_zero("above the limit, %", Unit::ChangePercent),
@@ -126,7 +141,7 @@ fn label(run: &SearchRun) -> String {
 }
 
 fn runs_table(search: &SearchSummary) -> Block {
-    let mut columns = columns(&["run"], &["rate", "p50", "p99"]);
+    let mut columns = columns(&["run"], &[search.over().name(), "p50", "p99"]);
     columns.extend([words_column("conditions"), words_column("load generator")]);
     let rows = search.runs.iter().map(|run| {
         vec![
@@ -135,10 +150,10 @@ fn runs_table(search: &SearchSummary) -> Block {
                 run.step.number,
                 phase_name(run.step.phase)
             )),
-            known(run.step.rate_per_sec, number),
+            known(run.step.load(), number),
             known(run.p50_us, time_us),
             known(run.p99_us, time_us),
-            text(match run.step.rate_per_sec {
+            text(match run.step.load() {
                 None => "",
                 Some(_) if !run.is_measured => "no result",
                 Some(_) if run.is_kept => "kept",
@@ -168,7 +183,7 @@ fn phase_name(phase: SearchPhase) -> &'static str {
 #[cfg(test)]
 mod tests {
     use analysis::{Observation, TrialFacts};
-    use results::{SearchDoubt, SearchOutcome, SearchStep};
+    use results::{SearchDoubt, SearchStep};
 
     use super::*;
     use crate::page::{PageSubject, build};
@@ -179,6 +194,7 @@ mod tests {
             step: SearchStep {
                 number,
                 phase: SearchPhase::Bracket,
+                over: SearchOver::Rate,
                 rate_per_sec: Some(100.0 * f64::from(number)),
                 duration_ms: 3_000,
                 connections: Some(10),
@@ -186,6 +202,8 @@ mod tests {
                 is_spoiled: is_disturbed,
                 carried_per_sec: None,
                 not_carried_per_sec: None,
+                carried_connections: None,
+                not_carried_connections: None,
                 outcome: None,
             },
             is_kept: false,
@@ -218,6 +236,8 @@ mod tests {
                 end: SearchEnd::Undecided,
                 rate_per_sec: None,
                 interval_per_sec: None,
+                connections: None,
+                interval_connections: None,
                 bound: None,
                 doubt: Some(doubt),
                 ceiling_per_sec: Some(1_000.0),
