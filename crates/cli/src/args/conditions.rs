@@ -1,4 +1,4 @@
-//! Allows several conditions after one `--fail-if` or `--slo`: `--fail-if 'p99>50ms' 'failed>0.1%'
+//! Allows several conditions after one `--fail-if`, `--slo` or `--search`: `--fail-if 'p99>50ms' 'failed>0.1%'
 //! URL`.
 //!
 //! A clap option takes either one value or all that follow, including the URL. So the option is
@@ -8,6 +8,7 @@ use std::ffi::OsString;
 
 const FAIL_IF: &str = "--fail-if";
 const SLO: &str = "--slo";
+const SEARCH: &str = "--search";
 
 /// Inserts the option before every condition that directly follows another one. Arguments after
 /// `--` belong to the script.
@@ -43,10 +44,8 @@ pub(super) fn each_with_its_option(arguments: Vec<OsString>) -> Vec<OsString> {
 /// The option that has this name, or that it is a prefix of.
 fn option_of(name: &str) -> Option<&'static str> {
     let is_fail_if = name.len() > "--".len() && FAIL_IF.starts_with(name);
-    let is_slo = name == SLO;
-    is_fail_if
-        .then_some(FAIL_IF)
-        .or_else(|| is_slo.then_some(SLO))
+    let whole = [SLO, SEARCH].into_iter().find(|option| *option == name);
+    is_fail_if.then_some(FAIL_IF).or(whole)
 }
 
 /// Looks like a comparison, valid or not: an invalid one should be reported as a condition, not as

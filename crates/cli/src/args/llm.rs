@@ -1,4 +1,6 @@
-//! Arguments of `wrkbench llm`: prompts, and those of a run.
+//! Arguments of `wrkbench llm`: prompts, and those of a run or of a search.
+
+mod search;
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -8,12 +10,16 @@ use clap::{Arg, Args, FromArgMatches};
 use convert::llm::{Bodies, Endpoint, MAX_PROMPTS, MAX_TOKENS, MAX_WORDS, Synthetic};
 use plan::distribution::Count;
 use plan::{
-    AskedTokens, Dialect, EventsFormat, GivenOptions, Heading, InvalidValue, find_option, units,
+    AskedTokens, Dialect, EventsFormat, GivenOptions, Heading, InvalidValue, Target, find_option,
+    units,
 };
 use serde_json::{Map, Value};
 
 use super::run::VersionMode;
 use super::{Refusal, Request, RunArgs, RunRequest};
+
+pub(crate) use search::LlmSearchRequest;
+pub(super) use search::{is_search, parse_search};
 
 const HEADING: &str = "Prompts";
 
@@ -104,6 +110,12 @@ struct PromptArgs {
     /// Print the requests, for --requests FILE, and send nothing
     #[arg(long, help_heading = HEADING)]
     print: bool,
+    /// Find how many users are served within these limits, like 'goodput>95%'.
+    ///
+    /// It takes the options of wrkbench search, such as --budget, --precision and --results;
+    /// wrkbench llm --search --help lists them.
+    #[arg(long, value_name = "CONDITION", help_heading = HEADING)]
+    search: Vec<String>,
 }
 
 /// A distribution of numbers, and how it was typed.
@@ -223,6 +235,26 @@ impl PromptArgs {
         format!("{:?}", (of_endpoint, prompts, limit, extra))
     }
 
+    /// What is sent, without a model if none is named.
+    fn bodies(&self, endpoint: Endpoint) -> Bodies {
+        Bodies {
+            endpoint,
+            model: self.model.clone().unwrap_or_default(),
+            output_tokens: self.output_tokens.as_ref().map(|tokens| tokens.count),
+            ignore_eos: self.ignore_eos,
+            extra: self.extra.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Where requests go and their format, if it has what the options ask for.
+    fn endpoint(&self, target: &Target, named: Option<Dialect>) -> Result<Endpoint, Refusal> {
+        let endpoint = Endpoint::of(&target.path, named);
+        let endpoint = endpoint.map_err(|error| Refusal(error.to_string()))?;
+        let endpoint = endpoint.at(&target.host);
+        self.check(&endpoint)?;
+        Ok(endpoint)
+    }
+
     fn check(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
         let refuse = |text: &str| Err(Refusal(text.to_owned()));
         match self.ignore_eos {
@@ -254,6 +286,11 @@ impl LlmCommandArgs {
     /// The same one-line messages as for a run, and if the format of the requests is not known.
     pub(super) fn into_request(self) -> Result<Request, Refusal> {
         let Self { own, mut run } = self;
+        if !own.search.is_empty() {
+            return Err(Refusal(
+                "--search: type the whole name of this option".to_owned(),
+            ));
+        }
         if run.version_mode(super::Dialect::Native) == VersionMode::Only {
             return super::run_request(run, super::Dialect::Native);
         }
@@ -263,15 +300,11 @@ impl LlmCommandArgs {
         };
         let target = run.target().ok_or_else(no_url)?.clone();
         let named = prepare(run.options_mut())?;
-        let endpoint = Endpoint::of(&target.path, named);
-        let endpoint = endpoint.map_err(|error| Refusal(error.to_string()))?;
-        let endpoint = endpoint.at(&target.host);
-        own.check(&endpoint)?;
+        let endpoint = own.endpoint(&target, named)?;
         let key = own.api_key.as_ref().map(|key| endpoint.key_header(key));
         if let Some((name, value)) = &key {
             add_header(run.options_mut(), name, value)?;
         }
-        let extra = own.extra.clone().unwrap_or_default();
         let load = own.load(&endpoint);
         let prompts = own.source();
         let asked = own.output_tokens.as_ref().map(|tokens| AskedTokens {
@@ -288,13 +321,7 @@ impl LlmCommandArgs {
                 }
                 Ok(Request::Llm(Box::new(LlmRequest {
                     run: *run,
-                    bodies: Bodies {
-                        endpoint,
-                        model: own.model.clone().unwrap_or_default(),
-                        output_tokens: own.output_tokens.map(|tokens| tokens.count),
-                        ignore_eos: own.ignore_eos,
-                        extra,
-                    },
+                    bodies: own.bodies(endpoint),
                     asks_model: own.model.is_none(),
                     prompts,
                     prints: own.print,
@@ -333,14 +360,24 @@ fn check_key_header(run: &RunRequest, name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn refuse_other_load(other: &str) -> Refusal {
+    Refusal(format!(
+        "--{other}: cannot be used with wrkbench llm, which makes the requests (wrkbench run \
+         --events llm sends others)"
+    ))
+}
+
+/// The dialect of this name.
+fn dialect_of(name: &str) -> Option<Dialect> {
+    let mut dialects = Dialect::ALL.into_iter();
+    dialects.find(|dialect| dialect.name() == name)
+}
+
 /// Checks the options of the run and adds those that the command implies. Returns the dialect that
 /// is named.
 fn prepare(options: &mut GivenOptions) -> Result<Option<Dialect>, Refusal> {
     if let Some(other) = OTHER_LOADS.iter().find(|other| options.has(other)) {
-        return Err(Refusal(format!(
-            "--{other}: cannot be used with wrkbench llm, which makes the requests (wrkbench run \
-             --events llm sends others)"
-        )));
+        return Err(refuse_other_load(other));
     }
     let value = |options: &GivenOptions, long| {
         let value = options.path(long).and_then(Path::to_str);
@@ -366,8 +403,7 @@ fn prepare(options: &mut GivenOptions) -> Result<Option<Dialect>, Refusal> {
         }
     }
     let named = value(options, "events-dialect");
-    let mut dialects = Dialect::ALL.into_iter();
-    Ok(named.and_then(|name| dialects.find(|dialect| dialect.name() == name)))
+    Ok(named.and_then(|name| dialect_of(&name)))
 }
 
 impl Args for LlmCommandArgs {

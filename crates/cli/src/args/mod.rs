@@ -50,7 +50,7 @@ pub(crate) use convert::{ConvertRequest, CurlArgs, Destination, HarArgs, Request
 pub(crate) use demo::DemoArgs;
 pub(crate) use grpc::{GrpcAction, GrpcRequest};
 use llm::LlmCommandArgs;
-pub(crate) use llm::{LlmRequest, PromptSource};
+pub(crate) use llm::{LlmRequest, LlmSearchRequest, PromptSource};
 pub(crate) use man::ManArgs;
 pub(crate) use outputs::{OutputsArgs, StreamTarget};
 pub(crate) use planned::run_of_plan;
@@ -76,6 +76,7 @@ pub(crate) enum Request {
     Run(Box<RunRequest>),
     Convert(Box<ConvertRequest>),
     Llm(Box<LlmRequest>),
+    LlmSearch(Box<LlmSearchRequest>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Campaign(Box<CampaignRequest>),
@@ -249,6 +250,9 @@ fn parse_either(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, R
         && let Some(run) = fleet::run_by_local_fleet(&arguments)?
     {
         return parse_run(dialect, run.to_vec());
+    }
+    if dialect == Dialect::Native && llm::is_search(&arguments) {
+        return llm::parse_search(arguments);
     }
     if dialect == Dialect::Native && begins_with_command(&arguments) {
         return parse_command(arguments);

@@ -83,14 +83,14 @@ pub(super) fn llm(request: LlmRequest, console: &Console) -> anyhow::Result<Exit
 }
 
 /// Prompts from a file, or made up.
-struct ReadPrompts {
-    prompts: Box<dyn Iterator<Item = Prompt>>,
+pub(super) struct ReadPrompts {
+    pub(super) prompts: Box<dyn Iterator<Item = Prompt>>,
     /// What a result names in place of a file of requests.
     name: String,
 }
 
 /// Reads the prompts of a file, and tells which objects there have none; or makes them up.
-fn read(
+pub(super) fn read(
     source: PromptSource,
     bodies: &Bodies,
     seed: u64,
@@ -130,7 +130,7 @@ fn read(
 }
 
 /// How many prompts there are, and how long they are.
-fn about(made: &Made) -> String {
+pub(super) fn about(made: &Made) -> String {
     let prompts = counted(made.prompts, "prompt");
     let (min, max) = (made.words_min, made.words_max);
     if min == max {

@@ -9,6 +9,7 @@ mod guardian;
 mod in_memory;
 pub(crate) mod interrupts;
 mod llm;
+mod llm_search;
 mod man;
 mod once;
 pub(crate) mod outputs;
@@ -51,6 +52,7 @@ pub(crate) fn perform(request: Request, console: &Console) -> anyhow::Result<Exi
         Request::Run(request) => run::run(*request, console),
         Request::Convert(request) => convert::convert(*request, console),
         Request::Llm(request) => llm::llm(*request, console),
+        Request::LlmSearch(request) => llm_search::llm_search(*request, console),
         Request::Serve(arguments) => serve::serve(&arguments, console),
         Request::Demo(arguments) => demo::demo(arguments, console),
         Request::Campaign(request) => sweep::sweep(&request, console),

@@ -79,7 +79,10 @@ fn a_full_disk_costs_the_records_and_not_the_result() {
     let path = folder.join("r.csv");
     std::os::unix::fs::symlink("/dev/full", &path).unwrap();
     let path = path.display().to_string();
-    let run = load(&site).requests(100).with(&["--records", &path]).finish();
+    let run = load(&site)
+        .requests(100)
+        .with(&["--records", &path])
+        .finish();
     assert_eq!(run.result.recording.counters.answered, 100);
     assert_eq!(run.code, Some(1));
     let expected = "100 of 100 records are missing: No space left on device (os error 28)";
@@ -92,7 +95,11 @@ fn a_file_that_cannot_be_written_is_refused_before_the_run() {
     let path = folder.join("none/r.csv").display().to_string();
     let output = load(&site).with(&["--records", &path]).output();
     assert_eq!(output.code, Some(1));
-    assert!(output.stderr.contains("there is no directory"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("there is no directory"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(site.counts().responses, 0);
 }
 

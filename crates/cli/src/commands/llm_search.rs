@@ -1,0 +1,107 @@
+//! `wrkbench llm --search`: makes the requests of prompts, then the search whose runs send them.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use convert::llm;
+use jiff::Timestamp;
+use plan::parse_headers;
+
+use super::llm::{ReadPrompts, about, read};
+use super::sweep;
+use crate::args::LlmSearchRequest;
+use crate::console::Console;
+
+/// The requests, in the results folder: a search that is resumed sends the same ones.
+const FILE: &str = "requests.jsonl";
+
+/// The name of the folder of a search.
+const NAME: &str = "search";
+
+/// The prompts may be confidential.
+const MODE: u32 = 0o700;
+
+/// Makes the requests and the search. A folder of a search that made no run is removed.
+///
+/// # Errors
+/// When there are no prompts, the requests cannot be made or written, or the search fails.
+pub(super) fn llm_search(
+    mut request: LlmSearchRequest,
+    console: &Console,
+) -> anyhow::Result<ExitCode> {
+    let folder = results_folder(&request)?;
+    let file = folder.join(FILE);
+    let is_resumed = request.campaign.arguments.resume;
+    let is_new = !file.exists();
+    if is_resumed && is_new {
+        return Err(anyhow!(
+            "--resume: there is no {FILE} in {} (start without --resume)",
+            folder.display()
+        ));
+    }
+    if !is_resumed {
+        write_requests(&request, &file, console)?;
+    }
+    let path = file.to_str();
+    let path = path.with_context(|| format!("{}: is not UTF-8", file.display()))?;
+    request.set_file(path);
+    request.campaign.arguments.results = Some(folder.clone());
+    let ended = sweep::sweep(&request.campaign, console);
+    if is_new && !folder.join("trials").exists() {
+        let _ = fs::remove_file(&file);
+        let _ = fs::remove_dir(&folder);
+    }
+    ended
+}
+
+/// Where the results go: an absolute path.
+fn results_folder(request: &LlmSearchRequest) -> anyhow::Result<PathBuf> {
+    let given = request.campaign.arguments.results.clone();
+    let folder = given.unwrap_or_else(|| {
+        let started = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+        experiment::free_folder(&experiment::default_folder(NAME, &started))
+    });
+    std::path::absolute(&folder).with_context(|| format!("{}: has no path", folder.display()))
+}
+
+/// Writes the requests, unless an earlier search has left some in the folder.
+fn write_requests(
+    request: &LlmSearchRequest,
+    file: &Path,
+    console: &Console,
+) -> anyhow::Result<()> {
+    let (arguments, bodies) = (&request.campaign.arguments, &request.bodies);
+    let tell_note = |note: String| {
+        if !arguments.quiet {
+            console.tell(format_args!("note: {note}"));
+        }
+    };
+    if file.exists() {
+        return Err(anyhow!(
+            "{}: there already (continue that search with --resume, or choose another folder)",
+            file.display()
+        ));
+    }
+    let seed = arguments.seed.unwrap_or(SEED);
+    let prompts = request.prompts.clone();
+    let ReadPrompts { prompts, .. } = read(prompts, bodies, seed, &request.load, &tell_note)?;
+    let headers = parse_headers(&request.headers.join("\n"))?;
+    let made = llm::requests_file(bodies, prompts, &headers, seed, None)
+        .map_err(|error| anyhow!(error))?;
+    tell_note(format!("{}, in {}", about(&made), file.display()));
+    let written = file.parent().map_or(Ok(()), |folder| {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(MODE)
+            .create(folder)
+    });
+    written
+        .and_then(|()| fs::write(file, made.text))
+        .with_context(|| format!("{}: cannot be written", file.display()))
+}
+
+/// The seed of prompts if none is given: searches of two servers send the same.
+const SEED: u64 = 1;
