@@ -4,7 +4,7 @@ use std::process::Command;
 
 use origin::Options;
 use results::file::load_trial;
-use results::{SearchEnd, SearchOutcome, SearchPhase, Trial, TrialOutcome};
+use results::{SearchEnd, SearchOutcome, SearchOver, SearchPhase, Trial, TrialOutcome};
 use testkit::{Folder, Output, Process};
 
 use crate::harness::{Call, Site, call, program, site, site_with};
@@ -359,4 +359,180 @@ fn a_condition_about_requests_that_the_file_does_not_have_starts_nothing() {
     }
     let results = site.folder.join("results");
     assert!(!results.exists(), "no step was made");
+}
+
+/// A server whose time per token is 5 ms for one user, and 5 ms more for every further two: with
+/// less than 14 ms, four users are served.
+const BATCH: &str = "llm=openai&tokens=8&finish=length&gap=5ms&batch=2";
+
+/// The steps of a search over connections: each is a closed loop, with no more threads than
+/// connections.
+fn assert_connections_are_tried(steps: &[Trial]) {
+    for trial in steps {
+        let step = trial.search.as_ref().unwrap();
+        let connections = step.connections.unwrap();
+        assert_eq!(
+            (step.over, step.rate_per_sec),
+            (SearchOver::Connections, None)
+        );
+        let TrialOutcome::Finished(result) = &trial.outcome else {
+            panic!("{:?}", trial.outcome);
+        };
+        let load = &result.plan.load;
+        assert_eq!(result.plan.pacing, plan::Pacing::Closed);
+        assert_eq!(
+            (load.connections, load.threads),
+            (connections, 2.min(connections))
+        );
+    }
+}
+
+#[test]
+fn a_search_over_connections_says_how_many_users_are_served() {
+    let site = site();
+    let folder = Folder::new();
+    let url = site.url(&format!("/?{BATCH}"));
+    let arguments = [
+        "--over=connections",
+        "--slo=goodput>95%",
+        "--events=llm",
+        "--good=time_per_token<14ms",
+        "--budget=20s",
+        "-t2",
+        "-c2",
+        "--max-connections=12",
+        &url,
+    ];
+    let output = made(&folder, "search", &arguments);
+    let steps = steps(&folder);
+    assert_connections_are_tried(&steps);
+    let tried: Vec<_> = steps
+        .iter()
+        .map(|it| it.search.as_ref().unwrap().connections)
+        .collect();
+    assert_eq!(tried[0], Some(2), "{output:?}");
+    assert!(!output.stdout.contains("requests/s"), "{output:?}");
+    assert!(
+        output.stdout.contains("goodput>95% and failed<0.1%"),
+        "{output:?}"
+    );
+    let outcome = outcome(&folder);
+    assert_eq!(output.code, code(&outcome), "{output:?}");
+    assert!(outcome.rate_per_sec.is_none() && outcome.connections <= Some(12));
+    let page = std::fs::read_to_string(folder.file("results/report.html")).unwrap();
+    assert!(page.contains("Most connections") && !page.contains("Highest rate"));
+    // Nothing is left to do: the result is shown again, and a limit is judged.
+    let more = [
+        &["--resume", "--fail-if=max_connections<13"],
+        &arguments[..],
+    ]
+    .concat();
+    let again = made(&folder, "search", &more);
+    assert_eq!((again.code, &again.stdout), (Some(2), &output.stdout));
+    assert!(
+        again.stderr.contains("--fail-if: max_connections<13: "),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn llm_makes_a_search_over_connections_with_its_prompts_in_one_line() {
+    let site = site_with(Options {
+        defaults: origin::Recipe::from_text(BATCH).unwrap(),
+        ..Options::default()
+    });
+    let folder = Folder::new();
+    let url = site.url("/");
+    let arguments = [
+        &url,
+        "--model=m",
+        "--prompt-words=7",
+        "--output-tokens=8",
+        "--search",
+        "goodput>95%",
+        "errors<1%",
+        "--good=time_per_token<14ms",
+        "--budget=10s",
+        "--max-connections=8",
+    ];
+    let output = made(&folder, "llm", &arguments);
+    assert_eq!(output.code, code(&outcome(&folder)), "{output:?}");
+    let conditions = "with goodput>95%, errors<1% and status<0.1%";
+    assert!(output.stdout.contains(conditions), "{output:?}");
+    let requests = std::fs::read_to_string(folder.file("results/requests.jsonl")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(requests.lines().next().unwrap()).unwrap();
+    assert_eq!(first["path"], "/v1/chat/completions");
+    assert!(requests.contains("max_tokens"), "{first}");
+    for trial in steps(&folder) {
+        let TrialOutcome::Finished(result) = &trial.outcome else {
+            panic!("{:?}", trial.outcome);
+        };
+        assert_eq!(result.plan.timeout.as_secs(), 600);
+        assert!(result.recording.parts.good.is_some(), "{:?}", result.plan);
+    }
+    let again = made(&folder, "llm", &[&["--resume"], &arguments[..]].concat());
+    assert_eq!(
+        (again.code, &again.stdout),
+        (output.code, &output.stdout),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_search_over_connections_that_cannot_be_made_is_refused_and_leaves_no_folder() {
+    let site = site();
+    let (folder, url) = (Folder::new(), site.url("/"));
+    for (name, arguments, expected) in [
+        ("search", &["--over=potatoes"][..], "potatoes"),
+        (
+            "search",
+            &["--over=connections", "-R5"],
+            "-R: --over connections sends again as soon as there is a response",
+        ),
+        (
+            "search",
+            &["--over=connections", "--connection-stages=1,5"],
+            "--connection-stages: ",
+        ),
+        (
+            "search",
+            &["--max-connections=5"],
+            "--max-connections: needs --over connections",
+        ),
+        (
+            "search",
+            &["--over=connections", "--max-connections=0"],
+            "must be from 1 to",
+        ),
+        (
+            "search",
+            &["--over=connections", "--fail-if=max_rate<5"],
+            "not a condition on the number of connections",
+        ),
+        ("llm", &["--search=p99<1s"], "no model"),
+        (
+            "llm",
+            &["--search=p99<1s", "--model=m", "-R5"],
+            "-R: --over connections",
+        ),
+        (
+            "llm",
+            &["--search=p99<1s", "--model=m", "--body=x"],
+            "--body: cannot be used with wrkbench llm",
+        ),
+        (
+            "llm",
+            &["--search=nothing", "--model=m"],
+            "has no comparison",
+        ),
+    ] {
+        let slo = if name == "search" {
+            &["--slo=p99<1s"][..]
+        } else {
+            &[]
+        };
+        let arguments = [arguments, slo, &[&url]].concat();
+        refused(&folder, name, &arguments, expected);
+        assert!(!folder.join("results").exists(), "{arguments:?}");
+    }
 }
