@@ -898,7 +898,7 @@ impl Search {
     fn without_budget(&self) -> Outcome {
         if let Some(belief) = self.belief.filter(|it| it.half_width() <= WIDEST)
             && self.is_enough(&belief, RUNS_MIN)
-            && let Some(found) = self.found(&belief, Some(self.runs_needed(&belief)))
+            && let Some(found) = self.found(&belief, self.runs_needed(&belief))
         {
             return found;
         }
@@ -912,11 +912,18 @@ impl Search {
     }
 
     /// About how many more runs it takes until half the interval is the precision: the width falls
-    /// with the square root of the number of runs.
-    fn runs_needed(&self, belief: &Belief) -> usize {
+    /// with the square root of the number of runs. `None` if an interval of connections is as
+    /// narrow as it gets.
+    fn runs_needed(&self, belief: &Belief) -> Option<usize> {
+        let precision = match self.settings.over {
+            Over::Rate => self.settings.precision,
+            Over::Connections if self.is_precise(belief) => return None,
+            // Half of one connection.
+            Over::Connections => self.settings.precision.max(0.5 / belief.median.exp()),
+        };
         let runs = self.evidence().count() as f64;
-        let ratio = belief.half_width() / self.settings.precision;
-        (runs * (ratio * ratio - 1.0)).ceil().max(1.0) as usize
+        let ratio = belief.half_width() / precision;
+        Some((runs * (ratio * ratio - 1.0)).ceil().max(1.0) as usize)
     }
 }
 
