@@ -67,8 +67,8 @@ impl SearchSummary {
         first.map_or(SearchOver::Rate, |run| run.step.over)
     }
 
-    /// The range of rates, requests per second, or of connections that contains the answer according
-    /// to the runs so far.
+    /// The range of rates, requests per second, or of connections that contains the answer
+    /// according to the runs so far.
     #[must_use]
     pub fn range(&self) -> (Option<f64>, Option<f64>) {
         let last = self.runs.iter().rfind(|run| run.is_measured);

@@ -1,4 +1,5 @@
-//! What is saved of a search for the highest rate, or number of connections: the step that a trial was, and the outcome.
+//! What is saved of a search for the highest rate, or number of connections: the step that a trial
+//! was, and the outcome.
 
 use serde::{Deserialize, Serialize};
 

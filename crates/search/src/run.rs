@@ -14,8 +14,9 @@ const LIMITS_PER_RUN: f64 = 100.0;
 /// The same for a short run, which only narrows the range of rates.
 const LIMITS_PER_SHORT_RUN: f64 = 20.0;
 
-/// A run of a closed loop has at least this many responses on each connection. The last requests are
-/// answered when others have ended already, which is better than what the connections usually get.
+/// A run of a closed loop has at least this many responses on each connection. The last requests
+/// are answered when others have ended already, which is better than what the connections usually
+/// get.
 const RESPONSES_PER_RUN: f64 = 20.0;
 
 /// A short run has this share of the requests of one that counts.

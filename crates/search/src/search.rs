@@ -1,4 +1,5 @@
-//! The search of the highest rate, or number of connections: which run comes next, and when it ends.
+//! The search of the highest rate, or number of connections: which run comes next, and when it
+//! ends.
 //!
 //! After each run, all of them together say how likely each rate is ([`Belief`]). The next run is
 //! made where it tells most: in the middle of what is likely while that is wide, in short runs,

@@ -283,7 +283,7 @@ fn connections_that_the_generator_spoils_are_its_limit() {
     let Outcome::AtLeast { rate, bound, .. } = outcome else {
         panic!("{outcome:?}");
     };
-    assert!(rate <= 20.0 && rate >= 18.0, "{outcome:?}");
+    assert!((18.0..=20.0).contains(&rate), "{outcome:?}");
     assert_eq!(bound, Bound::Generator);
 }
 

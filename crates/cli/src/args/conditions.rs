@@ -1,5 +1,5 @@
-//! Allows several conditions after one `--fail-if`, `--slo` or `--search`: `--fail-if 'p99>50ms' 'failed>0.1%'
-//! URL`.
+//! Allows several conditions after one `--fail-if`, `--slo` or `--search`: `--fail-if 'p99>50ms'
+//! 'failed>0.1%' URL`.
 //!
 //! A clap option takes either one value or all that follow, including the URL. So the option is
 //! inserted again before each further condition, before clap sees the arguments.

@@ -1,5 +1,5 @@
-//! Searches of the highest rate or number of connections, and checks of a given one, as a policy: a search for each cell of
-//! each round, one after the other.
+//! Searches of the highest rate or number of connections, and checks of a given one, as a policy: a
+//! search for each cell of each round, one after the other.
 
 use std::time::Duration;
 
