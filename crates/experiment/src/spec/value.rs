@@ -239,7 +239,7 @@ key_types! {
         Value::Text(text) => {
             let found = SearchOver::ALL.into_iter().find(|it| it.name() == text);
             found.ok_or_else(|| {
-                format!("{} is neither rate nor connections", shown(&text)).into()
+                format!("{} is neither rate nor connections", shown(text)).into()
             })
         }
         _ => value.refuse("\"rate\" or \"connections\""),
