@@ -256,7 +256,9 @@ impl Client {
                 }
                 Event::Draining => assert!(!std::mem::replace(&mut self.has_ended, true)),
                 Event::Ready(_) | Event::ProxyReady => panic!("there is no handshake"),
-                Event::Streamed(..) | Event::StreamEnded(..) => panic!("nothing is split"),
+                Event::Streamed(..) | Event::StreamEnded(..) | Event::Said(..) => {
+                    panic!("nothing is split")
+                }
             }
             self.seen.events.push(event);
         }

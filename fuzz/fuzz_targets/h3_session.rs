@@ -368,7 +368,9 @@ impl Client {
                     continue;
                 }
                 Event::ProxyReady => panic!("there is no proxy"),
-                Event::Streamed(..) | Event::StreamEnded(..) => panic!("nothing is split"),
+                Event::Streamed(..) | Event::StreamEnded(..) | Event::Said(..) => {
+                    panic!("nothing is split")
+                }
             }
             self.seen.events.push(event);
         }

@@ -120,7 +120,6 @@ impl<S: Session> Connection<S> {
                     reusable: false,
                     bytes: failure.bytes,
                     captured: Some(captured),
-                    refusal: None,
                 }));
             }
             failure.error.into()
@@ -260,6 +259,7 @@ impl<S: Session> Connection<S> {
             Event::Ready(_)
             | Event::Began(_)
             | Event::Streamed(..)
+            | Event::Said(..)
             | Event::StreamEnded(..)
             | Event::Draining
             | Event::ProxyReady => None,

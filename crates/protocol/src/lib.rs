@@ -20,7 +20,7 @@ pub mod tls;
 pub use captured::{Captured, Fields};
 pub use error::SessionError;
 pub use stream_events::{EventSink, EventSplitter, SplitTotal, StreamSpec};
-pub use stream_reader::{Found, StreamReader, StreamTotal};
+pub use stream_reader::{Found, Said, StreamReader, StreamTotal};
 
 use request::RequestText;
 
@@ -69,9 +69,6 @@ pub struct Response {
     pub bytes: u64,
     /// Present if the session captures responses.
     pub captured: Option<Box<Captured>>,
-    /// The beginning of the body, if the session reads a language model's streams and this is the
-    /// first response with a status from 400 on that one of its readers got.
-    pub refusal: Option<Box<[u8]>>,
 }
 
 /// What a session learned from its input.
@@ -89,6 +86,9 @@ pub enum Event {
     /// A streaming response is complete; `Finished` follows. Only if the session is told to split
     /// responses, and only after a status of 2xx.
     StreamEnded(ExchangeId, StreamTotal),
+    /// What a language model's server said; `Finished` follows. Only if the session is told to read
+    /// such streams.
+    Said(ExchangeId, Box<Said>),
     /// A response is complete. An exchange with several requests has one for each.
     Finished(ExchangeId, Response),
     /// An exchange has failed, but the connection goes on.

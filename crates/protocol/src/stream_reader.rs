@@ -28,6 +28,18 @@ pub struct StreamTotal {
     pub llm: Option<Box<LlmStream>>,
 }
 
+/// What a language model's server said in one response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// The first response with a status from 400 on that this reader got.
+    Error {
+        /// From 400 on.
+        status: u16,
+        /// The beginning of the body.
+        body: Vec<u8>,
+    },
+}
+
 /// How much of the body of an error is kept, in bytes: more than a server says in one.
 const REFUSAL_BYTES_MAX: usize = 1024;
 
@@ -55,7 +67,7 @@ struct LlmReader {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Refusal {
     Awaited,
-    Arriving(Vec<u8>),
+    Arriving { status: u16, body: Vec<u8> },
     Told,
 }
 
@@ -63,24 +75,27 @@ impl Refusal {
     fn begin(&mut self, status: u16) {
         *self = match (std::mem::replace(self, Self::Told), status) {
             (Self::Told, _) => Self::Told,
-            (_, 400..) => Self::Arriving(Vec::new()),
+            (_, 400..) => Self::Arriving {
+                status,
+                body: Vec::new(),
+            },
             _ => Self::Awaited,
         };
     }
 
     fn content(&mut self, bytes: &[u8]) {
-        if let Self::Arriving(begin) = self {
-            let room = REFUSAL_BYTES_MAX - begin.len();
-            begin.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if let Self::Arriving { body, .. } = self {
+            let room = REFUSAL_BYTES_MAX - body.len();
+            body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
     }
 
-    fn take(&mut self) -> Option<Box<[u8]>> {
-        if !matches!(self, Self::Arriving(_)) {
+    fn take(&mut self) -> Option<Said> {
+        if !matches!(self, Self::Arriving { .. }) {
             return None;
         }
         match std::mem::replace(self, Self::Told) {
-            Self::Arriving(begin) => Some(begin.into_boxed_slice()),
+            Self::Arriving { status, body } => Some(Said::Error { status, body }),
             _ => None,
         }
     }
@@ -136,9 +151,9 @@ impl StreamReader {
         }
     }
 
-    /// The beginning of the body that is complete, if it is that of the first error.
-    pub fn take_refusal(&mut self) -> Option<Box<[u8]>> {
-        self.llm.as_mut()?.refusal.take()
+    /// What was said in the body that is complete, if that is to be kept.
+    pub fn take_said(&mut self) -> Option<Box<Said>> {
+        self.llm.as_mut()?.refusal.take().map(Box::new)
     }
 
     /// The next bytes of the body, without the framing of the protocol.
@@ -223,11 +238,16 @@ mod tests {
         })
     }
 
-    fn refusal(reader: &mut StreamReader, status: u16, parts: &[&[u8]]) -> Option<Box<[u8]>> {
+    fn refusal(reader: &mut StreamReader, status: u16, parts: &[&[u8]]) -> Option<Vec<u8>> {
         reader.begin(status);
         parts.iter().for_each(|part| reader.content(part));
         reader.finish();
-        reader.take_refusal()
+        reader.take_said().map(|said| match *said {
+            Said::Error { status: of, body } => {
+                assert_eq!(of, status);
+                body
+            }
+        })
     }
 
     #[test]

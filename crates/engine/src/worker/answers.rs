@@ -22,9 +22,6 @@ impl Accounting {
         (ended, tokens): (&Ended<'_>, &TokenTimes),
         response: &Response,
     ) {
-        if let Some(body) = &response.refusal {
-            self.note_refusal(response.status, body);
-        }
         let Ended {
             exchange,
             own_ns,

@@ -9,7 +9,7 @@ use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
 use crate::recorder::Labels;
 use eventloop::EventLoop;
-use protocol::{Session, SessionError};
+use protocol::{Said, Session, SessionError};
 use results::ErrorKind;
 use results::records::WithoutResponse;
 
@@ -157,11 +157,12 @@ impl Accounting {
         }
     }
 
-    /// Keeps the first response that was an error.
+    /// Keeps the words of the first response that was an error.
     #[cold]
-    pub(super) fn note_refusal(&mut self, status: u16, body: &[u8]) {
-        self.first_refusal
-            .get_or_insert_with(|| (status, body.to_vec()));
+    pub(super) fn note_said(&mut self, said: Said) {
+        match said {
+            Said::Error { status, body } => self.first_refusal.get_or_insert((status, body)),
+        };
     }
 
     pub(super) fn note_text(&mut self, kind: ErrorKind, detail: String) {

@@ -236,6 +236,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     self.accounting
                         .stream_ended(exchanges, exchange, total, at_ns);
                 }
+                Event::Said(_, said) => self.accounting.note_said(*said),
                 Event::Failed(exchange, failure) => {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }

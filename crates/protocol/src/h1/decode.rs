@@ -554,10 +554,10 @@ impl H1 {
     fn finish_stream(&mut self, events: &mut Vec<Event>) {
         let total = self.reader.as_mut().and_then(|it| it.finish());
         self.report_events(events);
-        if let Some(total) = total
-            && let Some((exchange, _)) = self.outstanding.front()
-        {
-            events.push(Event::StreamEnded(exchange, total));
+        let said = self.reader.as_mut().and_then(|it| it.take_said());
+        if let Some((exchange, _)) = self.outstanding.front() {
+            events.extend(said.map(|said| Event::Said(exchange, said)));
+            events.extend(total.map(|total| Event::StreamEnded(exchange, total)));
         }
     }
 
@@ -571,7 +571,6 @@ impl H1 {
             reusable: self.reusable,
             bytes: std::mem::take(&mut self.bytes),
             captured: self.captured.take(),
-            refusal: self.reader.as_mut().and_then(|it| it.take_refusal()),
         };
         if let Some(exchange) = self.outstanding.pop() {
             events.push(Event::Finished(exchange, response));

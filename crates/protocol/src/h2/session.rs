@@ -769,13 +769,12 @@ impl Connection {
             reusable: true,
             bytes: stream.bytes,
             captured: stream.captured.take(),
-            refusal: stream.reader.as_mut().and_then(|it| it.take_refusal()),
         };
         let total = stream.reader.as_mut().and_then(|it| it.finish());
+        let said = stream.reader.as_mut().and_then(|it| it.take_said());
         tell_found(stream, events);
-        if let Some(total) = total {
-            events.push(Event::StreamEnded(stream.exchange, total));
-        }
+        events.extend(said.map(|said| Event::Said(stream.exchange, said)));
+        events.extend(total.map(|total| Event::StreamEnded(stream.exchange, total)));
         events.push(Event::Finished(stream.exchange, response));
         self.idle.end();
         if stream.body.is_some() {

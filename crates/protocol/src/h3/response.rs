@@ -256,16 +256,15 @@ impl Incoming {
             return Ok(());
         }
         let total = self.reader.as_mut().and_then(|it| it.finish());
+        let said = self.reader.as_mut().and_then(|it| it.take_said());
         self.tell_found(events);
-        if let Some(total) = total {
-            events.push(Event::StreamEnded(self.exchange, total));
-        }
+        events.extend(said.map(|said| Event::Said(self.exchange, said)));
+        events.extend(total.map(|total| Event::StreamEnded(self.exchange, total)));
         let response = Response {
             status: self.status,
             reusable: true,
             bytes: self.bytes,
             captured: self.captured.take(),
-            refusal: self.reader.as_mut().and_then(|it| it.take_refusal()),
         };
         events.push(Event::Finished(self.exchange, response));
         Ok(())

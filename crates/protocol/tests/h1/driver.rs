@@ -133,7 +133,7 @@ fn finished(event: Event) -> Option<Response> {
     match event {
         Event::Finished(_, response) => Some(response),
         Event::Ready(_) | Event::ProxyReady => panic!("plain sessions have no handshake"),
-        Event::Began(_) | Event::Streamed(..) | Event::StreamEnded(..) => None,
+        Event::Began(_) | Event::Streamed(..) | Event::StreamEnded(..) | Event::Said(..) => None,
         Event::Failed(..) | Event::Draining => panic!("HTTP/1 connections fail as a whole"),
     }
 }
