@@ -3,7 +3,9 @@
 //! The bodies have the keys that vLLM, SGLang, llama.cpp and Ollama read.
 
 mod body;
+pub mod conversations;
 mod endpoint;
+mod json_text;
 mod models;
 mod prompts;
 mod synthetic;
@@ -14,9 +16,10 @@ use serde_json::{Map, Value};
 use crate::variables::{MarkedText, SecretPlace, Variables};
 
 pub use body::{Bodies, parse_extra};
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{DEFAULT_PATH, Endpoint, EndpointError};
+pub use json_text::JsonTextError;
 pub use models::{models_request, read_models};
-pub use prompts::{Prompt, Prompts, PromptsError, read as read_prompts};
+pub use prompts::{Prompt, Prompts, read as read_prompts};
 pub use synthetic::{Synthetic, WORDS_DEFAULT, prompts as synthetic};
 
 /// The largest number of prompts: at a hundred per second, it takes hours until one is repeated.

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::conversations::messages_of;
+use super::json_text::{JsonText, JsonTextError};
+
 /// What a model is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prompt {
@@ -27,18 +30,6 @@ pub struct Prompts {
     pub first_skipped_line: Option<usize>,
 }
 
-/// Why a text has no prompts, and where in it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct PromptsError {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// Bytes from the start of the line, counted from 1.
-    pub column: usize,
-    /// What is wrong, and what is expected; one line.
-    pub message: String,
-}
-
 /// What is expected, in messages.
 const EXPECTED: &str = "expected \"prompt\", \"messages\" or \"conversations\"";
 
@@ -49,24 +40,9 @@ const ASKING: [&str; 2] = ["human", "user"];
 ///
 /// # Errors
 /// If the text is not JSON, a value has the wrong type, or no object has a prompt.
-pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, PromptsError> {
-    let file = File { text };
-    let begin = text.trim_start_matches('\u{feff}').trim_start();
-    let whole = &text[text.len() - begin.len()..];
-    let objects: Vec<&RawValue> = match whole.as_bytes().first() {
-        None => return Err(file.at(text, "the file is empty (expected JSON)")),
-        Some(b'[') => file.parse(whole)?,
-        Some(b'{') => {
-            let found = serde_json::Deserializer::from_str(whole).into_iter();
-            let found: Result<Vec<&RawValue>, _> = found.collect();
-            found.map_err(|error| file.fault(whole, &error))?
-        }
-        Some(_) => {
-            let example = "(expected JSON like {\"prompt\": \"Why is the sky blue?\"})";
-            let problem = format!("is neither an array nor an object {example}");
-            return Err(file.at(whole, problem));
-        }
-    };
+pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, JsonTextError> {
+    let file = JsonText::new(text);
+    let objects = file.elements("{\"prompt\": \"Why is the sky blue?\"}")?;
     let mut read = Prompts {
         prompts: Vec::new(),
         skipped: 0,
@@ -76,7 +52,7 @@ pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, Promp
         if read.prompts.len() as u64 >= max {
             break;
         }
-        match file.prompt(object.get(), takes_messages)? {
+        match prompt_of(file, object.get(), takes_messages)? {
             Some(prompt) => read.prompts.push(prompt),
             None => {
                 read.skipped += 1;
@@ -87,7 +63,7 @@ pub fn read(text: &str, max: u64, takes_messages: bool) -> Result<Prompts, Promp
     }
     match (read.prompts.is_empty(), objects.first()) {
         (false, _) => Ok(read),
-        (true, None) => Err(file.at(whole, format!("there is no object ({EXPECTED})"))),
+        (true, None) => Err(file.at(text, format!("there is no object ({EXPECTED})"))),
         (true, Some(first)) => {
             let keys: Map<String, Value> = file.parse(first.get())?;
             let keys: Vec<String> = keys.keys().map(|key| format!("{key:?}")).collect();
@@ -121,101 +97,51 @@ struct Turn<'t> {
     value: Option<&'t RawValue>,
 }
 
-/// A text whose parts know where they are in it.
-#[derive(Clone, Copy)]
-struct File<'t> {
-    text: &'t str,
+/// The prompt of an object; `None` if it has none, or an empty one.
+fn prompt_of<'t>(
+    file: JsonText<'t>,
+    object: &'t str,
+    takes_messages: bool,
+) -> Result<Option<Prompt>, JsonTextError> {
+    // An array would be read as the values of the keys in their order.
+    if !object.starts_with('{') {
+        return Err(file.at(object, format!("is not an object ({EXPECTED})")));
+    }
+    let found: Object<'t> = file.parse(object)?;
+    let text = match (found.prompt, found.messages, found.conversations) {
+        (None, None, None) => None,
+        (Some(prompt), None, None) => Some(file.parse::<String>(prompt.get())?),
+        (None, None, Some(turns)) => first_question(file, turns.get())?,
+        (None, Some(messages), None) => {
+            return prompt_of_messages(file, messages.get(), takes_messages);
+        }
+        _ => {
+            let problem = "has more than one of \"prompt\", \"messages\" and \"conversations\"";
+            return Err(file.at(object, problem));
+        }
+    };
+    let text = text.filter(|text| !text.trim().is_empty());
+    Ok(text.map(Prompt::Text))
 }
 
-impl<'t> File<'t> {
-    /// The prompt of an object; `None` if it has none, or an empty one.
-    fn prompt(self, object: &'t str, takes_messages: bool) -> Result<Option<Prompt>, PromptsError> {
-        // An array would be read as the values of the keys in their order.
-        if !object.starts_with('{') {
-            return Err(self.at(object, format!("is not an object ({EXPECTED})")));
-        }
-        let found: Object<'t> = self.parse(object)?;
-        let text = match (found.prompt, found.messages, found.conversations) {
-            (None, None, None) => None,
-            (Some(prompt), None, None) => Some(self.parse::<String>(prompt.get())?),
-            (None, None, Some(turns)) => self.first_question(turns.get())?,
-            (None, Some(messages), None) => return self.messages(messages.get(), takes_messages),
-            _ => {
-                let problem = "has more than one of \"prompt\", \"messages\" and \"conversations\"";
-                return Err(self.at(object, problem));
-            }
-        };
-        let text = text.filter(|text| !text.trim().is_empty());
-        Ok(text.map(Prompt::Text))
-    }
+fn first_question<'t>(file: JsonText<'t>, turns: &'t str) -> Result<Option<String>, JsonTextError> {
+    let turns: Vec<Turn<'t>> = file.parse(turns)?;
+    let asks = |turn: &&Turn<'_>| turn.from.as_deref().is_some_and(|it| ASKING.contains(&it));
+    let first = turns.iter().find(asks).and_then(|turn| turn.value);
+    first.map(|value| file.parse(value.get())).transpose()
+}
 
-    fn first_question(self, turns: &'t str) -> Result<Option<String>, PromptsError> {
-        let turns: Vec<Turn<'t>> = self.parse(turns)?;
-        let asks = |turn: &&Turn<'_>| turn.from.as_deref().is_some_and(|it| ASKING.contains(&it));
-        let first = turns.iter().find(asks).and_then(|turn| turn.value);
-        first.map(|value| self.parse(value.get())).transpose()
+fn prompt_of_messages<'t>(
+    file: JsonText<'t>,
+    raw: &'t str,
+    takes_messages: bool,
+) -> Result<Option<Prompt>, JsonTextError> {
+    if !takes_messages {
+        let problem = "has messages, but a request to this path has a text (\"prompt\")";
+        return Err(file.at(raw, problem));
     }
-
-    fn messages(self, raw: &'t str, takes_messages: bool) -> Result<Option<Prompt>, PromptsError> {
-        if !takes_messages {
-            let problem = "has messages, but a request to this path has a text (\"prompt\")";
-            return Err(self.at(raw, problem));
-        }
-        let each: Vec<&RawValue> = self.parse(raw)?;
-        let message = |raw: &&'t RawValue| {
-            let message: Map<String, Value> = self.parse(raw.get())?;
-            match message.get("role") {
-                Some(Value::String(_)) => Ok(Value::from(message)),
-                _ => Err(self.at(
-                    raw.get(),
-                    "the message has no role (expected like \"user\")",
-                )),
-            }
-        };
-        let messages = each.iter().map(message).collect::<Result<Vec<_>, _>>()?;
-        Ok((!messages.is_empty()).then_some(Prompt::Messages(messages)))
-    }
-
-    /// Parses a part of the text.
-    fn parse<T: Deserialize<'t>>(self, part: &'t str) -> Result<T, PromptsError> {
-        serde_json::from_str(part).map_err(|error| self.fault(part, &error))
-    }
-
-    /// An error of the parser in a part of the text.
-    fn fault(self, part: &str, error: &serde_json::Error) -> PromptsError {
-        let (line, column) = self.position(part);
-        let (line, column) = match error.line() {
-            0 | 1 => (line, column + error.column().saturating_sub(1)),
-            below => (line + below - 1, error.column()),
-        };
-        let text = error.to_string();
-        let problem = text.split(" at line ").next().unwrap_or(&text);
-        let message = plan::printable(problem).into_owned();
-        PromptsError {
-            line,
-            column,
-            message,
-        }
-    }
-
-    fn at(self, part: &str, problem: impl Into<String>) -> PromptsError {
-        let (line, column) = self.position(part);
-        let message = problem.into();
-        PromptsError {
-            line,
-            column,
-            message,
-        }
-    }
-
-    /// Line and column, from 1, at which a part of the text begins.
-    fn position(self, part: &str) -> (usize, usize) {
-        let at = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let begin = before.iter().rposition(|byte| *byte == b'\n');
-        (line, before.len() - begin.map_or(0, |end| end + 1) + 1)
-    }
+    let messages = messages_of(file, raw)?;
+    Ok((!messages.is_empty()).then_some(Prompt::Messages(messages)))
 }
 
 impl Prompt {
