@@ -97,6 +97,7 @@ fn stream_ns(data: &str, rounds: u64) -> f64 {
         format: EventsFormat::Sse,
         end_marker: b"[DONE]".as_slice().into(),
         dialect: None,
+        keeps_answers: false,
     });
     let mut scanner = LlmScanner::new(None);
     let mut stream = LlmStream::default();

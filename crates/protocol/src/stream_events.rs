@@ -17,6 +17,8 @@ pub struct StreamSpec {
     pub end_marker: Arc<[u8]>,
     /// With [`EventsFormat::Llm`]: the format of the events; `None` if each event shows it.
     pub dialect: Option<Dialect>,
+    /// With [`EventsFormat::Llm`]: keep what the model says.
+    pub keeps_answers: bool,
 }
 
 /// What a splitter knows about a body when it is complete.
@@ -390,6 +392,7 @@ mod tests {
             format,
             end_marker: end_marker.as_bytes().into(),
             dialect: None,
+            keeps_answers: false,
         });
         splitter.begin(200);
         splitter

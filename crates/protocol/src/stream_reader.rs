@@ -3,7 +3,7 @@
 
 use plan::EventsFormat;
 
-use crate::llm::{LlmScanner, LlmStream};
+use crate::llm::{Answer, LlmScanner, LlmStream};
 use crate::stream_events::{EventSink, EventSplitter, StreamSpec};
 
 /// What a read has brought.
@@ -26,6 +26,8 @@ pub struct StreamTotal {
     pub has_end_marker: bool,
     /// With [`EventsFormat::Llm`]: what the events said. It has no times: the session has no clock.
     pub llm: Option<Box<LlmStream>>,
+    /// With [`StreamSpec::keeps_answers`]: what the model has said.
+    pub answer: Option<Box<Answer>>,
 }
 
 /// What a language model's server said in one response.
@@ -124,8 +126,13 @@ impl StreamReader {
     #[must_use]
     pub fn new(spec: &StreamSpec) -> Self {
         let llm = (spec.format == EventsFormat::Llm).then(|| {
+            let scanner = LlmScanner::new(spec.dialect);
             Box::new(LlmReader {
-                scanner: LlmScanner::new(spec.dialect),
+                scanner: if spec.keeps_answers {
+                    scanner.keeping_answers()
+                } else {
+                    scanner
+                },
                 stream: LlmStream::default(),
                 tokens: 0,
                 texts: 0,
@@ -210,6 +217,7 @@ impl StreamReader {
                 events: total.events,
                 has_end_marker: total.has_end_marker,
                 llm: None,
+                answer: None,
             });
         };
         let total = self.splitter.finish_to(&mut llm.sink())?;
@@ -220,6 +228,7 @@ impl StreamReader {
             events: total.events,
             has_end_marker: llm.stream.shows_end(),
             llm: Some(Box::new(llm.stream)),
+            answer: llm.scanner.take_answer().map(Box::new),
         })
     }
 }

@@ -46,6 +46,7 @@ fn spec(format: EventsFormat, end_marker: &str) -> Option<StreamSpec> {
         format,
         end_marker: end_marker.as_bytes().into(),
         dialect: None,
+        keeps_answers: false,
     })
 }
 
@@ -107,6 +108,7 @@ fn total(events: u64, has_end_marker: bool) -> Option<StreamTotal> {
         events,
         has_end_marker,
         llm: None,
+        answer: None,
     })
 }
 

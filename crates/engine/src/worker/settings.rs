@@ -126,6 +126,7 @@ impl WorkerSettings {
             format: events.format,
             end_marker: events.end_marker().as_bytes().into(),
             dialect: events.dialect,
+            keeps_answers: false,
         })
     }
 

@@ -44,10 +44,12 @@
 //! - Data that is empty, or valid JSON without anything of the above (`ping`, lists, numbers), is
 //!   [`LlmEventKind::Other`]. `[DONE]` is an end.
 
+mod answer;
 mod paths;
 mod scanner;
 mod stream;
 
+pub use answer::{Answer, MAX_ANSWER_BYTES, ToolCall};
 pub use plan::Dialect;
 pub use scanner::{LlmScanner, LlmSink};
 pub use stream::{LlmStream, TimePerToken, TokenSource};

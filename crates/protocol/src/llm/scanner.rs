@@ -2,6 +2,7 @@
 
 use memchr::memchr2;
 
+use super::answer::{Answer, AnswerKeeper};
 use super::paths::{COUNTS, Count, Dialects, EventType, MAX_DEPTH, Node, OLLAMA, finish_reason};
 use super::{Dialect, FinishReason, LlmEvent, LlmEventKind, Usage};
 use crate::EventSink;
@@ -42,6 +43,8 @@ pub struct LlmScanner {
     word_bytes: u8,
     escape: Escape,
     found: EventContent,
+    /// Only if the answer is wanted.
+    keeper: Option<Box<AnswerKeeper>>,
 }
 
 /// What the next byte belongs to.
@@ -67,6 +70,8 @@ enum ScannerState {
     Word,
     /// In a string of which only matters whether it is empty.
     Text,
+    /// In a string that may be a part of the answer.
+    KeptString,
     /// In another string.
     SkippedString,
     /// In a number, `true`, `false` or `null`.
@@ -148,11 +153,11 @@ impl Flags {
             Node::Content | Node::TextString => Self::TEXT,
             Node::Response if dialects.meets(OLLAMA) => Self::TEXT,
             Node::Reasoning | Node::ReasoningString => Self::REASONING,
-            Node::ToolString => Self::TOOL_CALL,
+            Node::ToolName | Node::ToolArguments => Self::TOOL_CALL,
             Node::TypedDelta => Self::TYPED_DELTA,
             Node::BlockText => Self::BLOCK_TEXT,
             Node::BlockReasoning => Self::BLOCK_REASONING,
-            Node::BlockTool => Self::BLOCK_TOOL,
+            Node::BlockName | Node::BlockArguments => Self::BLOCK_TOOL,
             Node::ItemName => Self::ITEM_NAME,
             Node::Error => Self::ERROR,
             _ => Self::NONE,
@@ -194,7 +199,21 @@ impl LlmScanner {
             word_bytes: 0,
             escape: Escape::None,
             found: EventContent::NOTHING,
+            keeper: None,
         }
+    }
+
+    /// Also keeps what the model says, for [`Self::take_answer`].
+    #[must_use]
+    pub fn keeping_answers(mut self) -> Self {
+        self.keeper = Some(Box::default());
+        self
+    }
+
+    /// What the model has said in the events since [`Self::begin`] or the last call. `None` if it
+    /// is not kept.
+    pub fn take_answer(&mut self) -> Option<Answer> {
+        self.keeper.as_mut().map(|keeper| keeper.take())
     }
 
     /// The next bytes of the current event's data.
@@ -204,6 +223,7 @@ impl LlmScanner {
             rest = match self.state {
                 ScannerState::Key | ScannerState::Word => self.word_part(rest),
                 ScannerState::Text => self.text_part(byte, rest),
+                ScannerState::KeptString => self.keep_string(rest),
                 ScannerState::SkippedString => self.skip_string(rest, ScannerState::AfterValue),
                 ScannerState::StringInSkipped => self.skip_string(rest, ScannerState::Skipped),
                 ScannerState::Scalar | ScannerState::SkippedScalar => self.scalar_part(rest),
@@ -231,12 +251,23 @@ impl LlmScanner {
                 ..OTHER
             },
         };
-        self.begin();
+        if let Some(keeper) = &mut self.keeper {
+            let is_believed = event.kind != LlmEventKind::Malformed;
+            keeper.end_event(is_believed.then_some(self.found.event_type));
+        }
+        self.begin_event();
         event
     }
 
     /// Another response begins: an event that has not ended is forgotten.
     pub fn begin(&mut self) {
+        self.begin_event();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.begin();
+        }
+    }
+
+    fn begin_event(&mut self) {
         self.state = ScannerState::Start;
         self.depth = 0;
         self.word_bytes = 0;
@@ -309,6 +340,7 @@ impl LlmScanner {
                 Node::Skip => ScannerState::SkippedString,
                 Node::Type | Node::Finish => self.begin_word(ScannerState::Word),
                 node if Flags::of_text(node, self.dialects) != Flags::NONE => ScannerState::Text,
+                Node::ToolId | Node::BlockId if self.keeper.is_some() => ScannerState::Text,
                 _ => ScannerState::SkippedString,
             },
             b'{' if self.node.is_object() => self.open_container(self.node),
@@ -510,8 +542,25 @@ impl LlmScanner {
         }
         let flag = Flags::of_text(self.node, self.dialects);
         self.found.flags.insert(flag);
+        if let Some(keeper) = &mut self.keeper
+            && AnswerKeeper::keeps(self.node)
+        {
+            keeper.begin_string(self.node);
+            self.state = ScannerState::KeptString;
+            return self.keep_string(rest);
+        }
         self.state = ScannerState::SkippedString;
         self.skip_string(rest, ScannerState::AfterValue)
+    }
+
+    /// A part of a string that may be a part of the answer.
+    fn keep_string<'a>(&mut self, rest: &'a [u8]) -> &'a [u8] {
+        let after = self.skip_string(rest, ScannerState::AfterValue);
+        let quote = usize::from(self.state != ScannerState::KeptString);
+        if let Some(keeper) = &mut self.keeper {
+            keeper.add(&rest[..rest.len() - after.len() - quote]);
+        }
+        after
     }
 
     /// Skips to the end of a string. `next` is the state after it.

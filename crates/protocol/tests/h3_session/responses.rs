@@ -237,6 +237,7 @@ fn events_of_a_stream_are_told_as_they_arrive() {
         format: plan::EventsFormat::Sse,
         end_marker: Arc::from([]),
         dialect: None,
+        keeps_answers: false,
     }));
     peer.request(GET);
     let mut bytes = headers(&[(":status", "200"), ("content-type", "text/event-stream")]);

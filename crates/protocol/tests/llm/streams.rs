@@ -16,6 +16,7 @@ fn feed(format: EventsFormat, pieces: &[&[u8]]) -> LlmStream {
         format,
         end_marker: b"[DONE]".as_slice().into(),
         dialect: None,
+        keeps_answers: false,
     });
     let mut scanner = LlmScanner::new(None);
     let mut stream = LlmStream::default();
