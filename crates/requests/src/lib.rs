@@ -12,6 +12,7 @@ mod access_log;
 mod call;
 mod capture;
 mod compile;
+pub mod conversations;
 mod csv;
 mod entry;
 mod error;
