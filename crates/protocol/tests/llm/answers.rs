@@ -13,7 +13,7 @@ fn answer_in_pieces(dialect: Option<Dialect>, events: &[String], bytes: usize) -
         }
         scanner.end();
     }
-    scanner.take_answer().unwrap()
+    scanner.take_answer().expect("it is kept")
 }
 
 /// The same however the events are cut.
@@ -31,7 +31,8 @@ fn answer(dialect: Option<Dialect>, events: &[String]) -> Answer {
 
 /// What the inside of a JSON string says.
 fn decoded(inside: &[u8]) -> String {
-    serde_json::from_str(&format!("\"{}\"", std::str::from_utf8(inside).unwrap())).unwrap()
+    let inside = std::str::from_utf8(inside).expect("it is text");
+    serde_json::from_str(&format!("\"{inside}\"")).expect("it is the inside of a string")
 }
 
 fn chat(delta: &Value) -> String {
@@ -178,7 +179,7 @@ fn an_endless_answer_is_cut() {
         scanner.data(event.as_bytes());
         scanner.end();
     }
-    let answer = scanner.take_answer().unwrap();
+    let answer = scanner.take_answer().expect("it is kept");
     assert!(answer.is_cut);
     assert!(answer.text.len() <= MAX_ANSWER_BYTES);
     // One string without an end.
@@ -188,7 +189,7 @@ fn an_endless_answer_is_cut() {
     }
     scanner.data(b"\"}}]}");
     scanner.end();
-    assert!(scanner.take_answer().unwrap().is_cut);
+    assert!(scanner.take_answer().expect("it is kept").is_cut);
 }
 
 proptest! {
