@@ -37,8 +37,8 @@ pub struct Turn {
     pub max_tokens: Option<u64>,
     /// How long after the answer before it is sent, nanoseconds.
     pub think_ns: u64,
-    /// What a tool says if the answer calls one: the inside of a JSON string; and how long it takes,
-    /// nanoseconds.
+    /// What a tool says if the answer calls one, the inside of a JSON string; and how long it
+    /// takes, nanoseconds.
     pub tool: Option<(Vec<u8>, u64)>,
     /// The recorded answer, a message.
     pub answer: Option<Vec<u8>>,
