@@ -26,13 +26,13 @@ pub struct StreamTotal {
     pub has_end_marker: bool,
     /// With [`EventsFormat::Llm`]: what the events said. It has no times: the session has no clock.
     pub llm: Option<Box<LlmStream>>,
-    /// With [`StreamSpec::keeps_answers`]: what the model has said.
-    pub answer: Option<Box<Answer>>,
 }
 
 /// What a language model's server said in one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
+    /// What the model said, with [`StreamSpec::keeps_answers`].
+    Answer(Answer),
     /// The first response with a status from 400 on that this reader got.
     Error {
         /// From 400 on.
@@ -160,7 +160,11 @@ impl StreamReader {
 
     /// What was said in the body that is complete, if that is to be kept.
     pub fn take_said(&mut self) -> Option<Box<Said>> {
-        self.llm.as_mut()?.refusal.take().map(Box::new)
+        let llm = self.llm.as_mut()?;
+        let error = llm.refusal.take();
+        error
+            .or_else(|| llm.scanner.take_answer().map(Said::Answer))
+            .map(Box::new)
     }
 
     /// The next bytes of the body, without the framing of the protocol.
@@ -217,7 +221,6 @@ impl StreamReader {
                 events: total.events,
                 has_end_marker: total.has_end_marker,
                 llm: None,
-                answer: None,
             });
         };
         let total = self.splitter.finish_to(&mut llm.sink())?;
@@ -228,7 +231,6 @@ impl StreamReader {
             events: total.events,
             has_end_marker: llm.stream.shows_end(),
             llm: Some(Box::new(llm.stream)),
-            answer: llm.scanner.take_answer().map(Box::new),
         })
     }
 }
@@ -244,6 +246,7 @@ mod tests {
             format,
             end_marker: Arc::from(&b"[DONE]"[..]),
             dialect: None,
+            keeps_answers: false,
         })
     }
 
@@ -256,6 +259,7 @@ mod tests {
                 assert_eq!(of, status);
                 body
             }
+            Said::Answer(_) => panic!("no answers are kept"),
         })
     }
 

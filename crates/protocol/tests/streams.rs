@@ -108,7 +108,6 @@ fn total(events: u64, has_end_marker: bool) -> Option<StreamTotal> {
         events,
         has_end_marker,
         llm: None,
-        answer: None,
     })
 }
 

@@ -254,7 +254,8 @@ impl SearchOutcome {
     /// The estimate, the bound, or the given rate: requests per second, or connections.
     #[must_use]
     pub fn load(&self) -> Option<f64> {
-        self.rate_per_sec.or_else(|| self.connections.map(f64::from))
+        self.rate_per_sec
+            .or_else(|| self.connections.map(f64::from))
     }
 
     /// The 95 % interval of the estimate: requests per second, or connections.

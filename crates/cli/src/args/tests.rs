@@ -859,8 +859,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("-y U", "-y: unknown option (--help lists all)"),
         (
             "--re 5 U",
-            "--re: ambiguous (expected one of --requests, --records, --reflection, --requests-per-connection, \
-             --request-file, --resolve, --resolve-every, --replay)",
+            "--re: ambiguous (expected one of --requests, --reflection, --requests-per-connection, \
+             --request-file, --resolve, --resolve-every, --replay, --records)",
         ),
         (
             "--t 5 U",

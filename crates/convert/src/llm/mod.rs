@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::variables::{MarkedText, SecretPlace, Variables};
 
 pub use body::{Bodies, parse_extra};
-pub use endpoint::{DEFAULT_PATH, Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError};
 pub use json_text::JsonTextError;
 pub use models::{models_request, read_models};
 pub use prompts::{Prompt, Prompts, read as read_prompts};

@@ -160,9 +160,9 @@ impl Accounting {
     /// Keeps the words of the first response that was an error.
     #[cold]
     pub(super) fn note_said(&mut self, said: Said) {
-        match said {
-            Said::Error { status, body } => self.first_refusal.get_or_insert((status, body)),
-        };
+        if let Said::Error { status, body } = said {
+            self.first_refusal.get_or_insert((status, body));
+        }
     }
 
     pub(super) fn note_text(&mut self, kind: ErrorKind, detail: String) {
