@@ -38,11 +38,12 @@ pub enum EventsFormat {
 }
 
 /// The format of a language model's events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
     /// OpenAI's chat completions, which most servers speak.
+    #[default]
     OpenAi,
     /// OpenAI's older completions: `choices[].text`.
     Completions,

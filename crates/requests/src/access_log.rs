@@ -306,6 +306,7 @@ fn entry(line: &LogEntry<'_>) -> Result<RequestEntry, Fault> {
         weight: None,
         due: None,
         captures: Vec::new(),
+        conversation: None,
         is_call: false,
     })
 }

@@ -11,6 +11,7 @@ use protocol::request;
 
 use crate::call::{Chunk, Methods, lengths, of_text};
 use crate::capture::{Capture, Use};
+use crate::conversations::Conversation;
 use crate::csv::Table;
 use crate::entry::{Header, Inputs, RequestEntry, each_entry};
 use crate::error::{Fault, FileError, quoted};
@@ -133,6 +134,7 @@ pub(crate) struct Compiler<'a> {
     weights: Vec<u64>,
     has_names: bool,
     captures: Vec<Vec<Capture>>,
+    conversations: Vec<Conversation>,
     uses: Vec<Use>,
 }
 
@@ -191,6 +193,7 @@ impl<'a> Compiler<'a> {
             weights: Vec::new(),
             has_names: false,
             captures: Vec::new(),
+            conversations: Vec::new(),
             uses: Vec::new(),
         }
     }
@@ -249,6 +252,7 @@ impl<'a> Compiler<'a> {
             hosts: self.hosts,
             recorded: None,
             captures: self.captures,
+            conversations: self.conversations,
             uses: self.uses,
         })
     }
@@ -322,10 +326,48 @@ impl<'a> Compiler<'a> {
         let text = self.bytes.request_from(begin);
         check_sample(&sample(text, &compiled, &self.gaps[first_gap..]))
             .map_err(|message| Fault::new(entry.at, message))?;
+        let conversation = self.conversation(&entry, first_gap)?;
         self.requests.push(compiled);
+        self.conversations.extend(conversation);
         self.note_captures(entry.captures);
         self.note_weight(entry.weight);
         Ok(())
+    }
+
+    /// The conversation of a request, whose gaps are the last ones.
+    fn conversation(
+        &self,
+        entry: &RequestEntry,
+        first_gap: usize,
+    ) -> Result<Option<Conversation>, Fault> {
+        let refuse = |problem: &str| Err(Fault::new(entry.at, problem));
+        let is_value = |gap: &Gap, value| gap.filling == Filling::Value(value);
+        let has = |value| {
+            let mut gaps = self.gaps[first_gap..].iter();
+            gaps.any(|gap| is_value(gap, value))
+        };
+        if !entry.captures.is_empty() && entry.conversation.is_some() {
+            return refuse("a request of a conversation cannot capture a value");
+        }
+        if self.hosts.len() > 1 && entry.conversation.is_some() {
+            return refuse("conversations are with one host");
+        }
+        match &entry.conversation {
+            None if has(Value::Conversation) || has(Value::ConversationId) => {
+                refuse("{{$conversation}} needs a conversation (key conversation)")
+            }
+            Some(_) if !has(Value::Conversation) => {
+                refuse("the body of a request with a conversation has {{$conversation}}")
+            }
+            found if self.requests.is_empty() || found.is_some() == self.is_of_conversations() => {
+                Ok(found.clone())
+            }
+            _ => refuse("either all requests of a file have a conversation, or none"),
+        }
+    }
+
+    fn is_of_conversations(&self) -> bool {
+        !self.conversations.is_empty()
     }
 
     /// Notes what the last request captures. Of most files, no request captures anything.

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::capture::Capture;
 use crate::compile::address;
+use crate::conversations::Conversation;
 use crate::error::{Fault, FileError, quoted};
 use crate::form::Form;
 use crate::scope::Scope;
@@ -45,6 +46,7 @@ pub(crate) struct RequestEntry {
     pub(crate) weight: Option<u32>,
     pub(crate) due: Option<Due>,
     pub(crate) captures: Vec<Capture>,
+    pub(crate) conversation: Option<Conversation>,
     /// It has keys that only gRPC calls have.
     pub(crate) is_call: bool,
 }
@@ -240,5 +242,10 @@ fn json_line(entry: &RequestEntry, scope: &Scope<'_>) -> Result<String, Fault> {
     if let Some(due) = entry.due {
         line["at"] = json!(due.ns as f64 / 1e6);
     }
-    Ok(line.to_string())
+    let mut line = line.to_string();
+    if let Some(conversation) = &entry.conversation {
+        line.pop();
+        line += &format!(",\"conversation\":{}}}", conversation.to_json());
+    }
+    Ok(line)
 }

@@ -93,6 +93,7 @@ impl<'t> Section<'t, '_, '_> {
             weight,
             due: None,
             captures: Vec::new(),
+            conversation: None,
             is_call: false,
         };
         self.lines = &self.lines[1..];

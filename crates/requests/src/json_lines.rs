@@ -12,6 +12,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::capture::Capture;
+use crate::conversations::{self, Conversation};
 use crate::entry::{Due, Header, MAX_WEIGHT, RequestEntry};
 use crate::error::{Fault, quoted};
 use crate::scope::Scope;
@@ -53,6 +54,8 @@ struct LineKeys<'t> {
     at: Option<&'t RawValue>,
     #[serde(borrow)]
     capture: Option<&'t RawValue>,
+    #[serde(borrow)]
+    conversation: Option<&'t RawValue>,
     /// The name of a table whose content is `text`.
     #[serde(borrow)]
     csv: Option<&'t RawValue>,
@@ -155,7 +158,6 @@ impl<'t> ObjectText<'t> {
             (None, None) => return Err(Fault::new(self.at, "the request has no url and no path")),
         };
         let body = self.body(&line, scope)?;
-        let default = if body.is_some() { "POST" } else { "GET" };
         let mut headers = Vec::new();
         if let Some(header) = line.header {
             self.read_headers(header, scope, &mut headers)?;
@@ -173,7 +175,8 @@ impl<'t> ObjectText<'t> {
             at: self.at,
             method: match line.method {
                 Some(method) => self.method(method)?,
-                None => default.to_owned(),
+                None if body.is_some() => "POST".to_owned(),
+                None => "GET".to_owned(),
             },
             address,
             address_at: at,
@@ -186,8 +189,16 @@ impl<'t> ObjectText<'t> {
             weight: line.weight.map(|weight| self.weight(weight)).transpose()?,
             due: line.at.map(|moment| self.due(moment)).transpose()?,
             captures,
+            conversation: line
+                .conversation
+                .map(|it| self.conversation(it))
+                .transpose()?,
             is_call: line.call.is_some() || line.message.is_some(),
         }))
+    }
+
+    fn conversation(self, raw: &'t RawValue) -> Result<Conversation, Fault> {
+        conversations::read(raw.get()).map_err(|error| self.fault(raw, error))
     }
 
     /// The path of a call.

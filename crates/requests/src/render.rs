@@ -9,6 +9,7 @@ use grpc::put_varint;
 use protocol::Captured;
 
 use crate::capture::Client;
+use crate::conversations::Dialogue;
 use crate::order::Picker;
 use crate::set::{Filling, Gap, RequestSet};
 use crate::template::{UUID_BYTES, Value};
@@ -47,6 +48,8 @@ struct Values {
     rows: Vec<TableCursor>,
     /// The text of a number.
     text: Vec<u8>,
+    /// What the conversation of this request says, and its name.
+    conversation: (Vec<u8>, Vec<u8>),
 }
 
 /// Where a worker is in a table.
@@ -77,6 +80,7 @@ impl Renderer {
                 seq: None,
                 rows: set.tables.iter().map(|table| row(table.rows())).collect(),
                 text: Vec::new(),
+                conversation: Default::default(),
             },
             set,
             scratch: Vec::new(),
@@ -126,6 +130,24 @@ impl Renderer {
             return;
         }
         self.fill(request, client, now, output);
+    }
+
+    /// Appends the bytes of the next request of a conversation, which has this name, to `output`.
+    pub fn render_turn(
+        &mut self,
+        request: usize,
+        (dialogue, name): (&Dialogue, &[u8]),
+        now: Moment,
+        output: &mut Vec<u8>,
+    ) {
+        let (members, id) = &mut self.values.conversation;
+        members.clear();
+        id.clear();
+        id.extend_from_slice(name);
+        if let Some(conversation) = self.set.conversation(request) {
+            dialogue.write_members(conversation, &conversation.rules, members);
+        }
+        self.fill(request, 0, now, output);
     }
 
     fn fill(&mut self, request: usize, client: u32, now: Moment, output: &mut Vec<u8>) {
@@ -228,6 +250,8 @@ impl Values {
             Value::Rand { min, max } => write_number(rng.i64(min..=max), output),
             Value::NowMs => write_number(now.unix_ms, output),
             Value::NowSec => write_number(now.unix_ms / 1000, output),
+            Value::Conversation => output.extend_from_slice(&self.conversation.0),
+            Value::ConversationId => output.extend_from_slice(&self.conversation.1),
             Value::Cell { table, column } => {
                 let (step, table_rows) = (self.step, &set.tables[table as usize]);
                 let row = self.rows[table as usize].take(step, table_rows.rows());

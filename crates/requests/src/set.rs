@@ -8,6 +8,7 @@ use plan::{RequestOrder, Target};
 
 use crate::capture::{Capture, Use};
 use crate::compile::sample;
+use crate::conversations::Conversation;
 use crate::csv::Table;
 use crate::template::Value;
 
@@ -38,6 +39,8 @@ pub struct RequestSet {
     pub(crate) recorded: Option<RecordedRequests>,
     /// By request, what it captures. Empty if no request captures anything.
     pub(crate) captures: Vec<Vec<Capture>>,
+    /// By request, its conversation. Empty if no request has one.
+    pub(crate) conversations: Vec<Conversation>,
     /// By number of a captured value, where requests use it.
     pub(crate) uses: Vec<Use>,
 }
@@ -223,6 +226,18 @@ impl RequestSet {
     #[must_use]
     pub fn captures_bodies(&self) -> bool {
         self.captures.iter().flatten().any(Capture::is_of_body)
+    }
+
+    /// Whether requests are those of conversations. Then all are.
+    #[must_use]
+    pub fn has_conversations(&self) -> bool {
+        !self.conversations.is_empty()
+    }
+
+    /// The conversation of a request, if it has one.
+    #[must_use]
+    pub fn conversation(&self, request: usize) -> Option<&Conversation> {
+        self.conversations.get(request)
     }
 
     pub(crate) fn captures_of(&self, request: usize) -> &[Capture] {

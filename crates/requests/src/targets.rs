@@ -132,6 +132,7 @@ impl Open {
             weight: None,
             due: None,
             captures: Vec::new(),
+            conversation: None,
             is_call: false,
         };
         Ok(Self {

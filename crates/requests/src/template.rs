@@ -37,6 +37,11 @@ pub(crate) enum Value {
     NowSec,
     /// `{{csv:users.csv:name}}`: a cell of the next row.
     Cell { table: u32, column: u32 },
+    /// `{{$conversation}}`: members of a JSON object that say what was said so far in the
+    /// conversation of the request.
+    Conversation,
+    /// `{{$conversation.id}}`: the same in all requests of a conversation.
+    ConversationId,
     /// `{{token}}`: what an earlier request of the client captured.
     Captured { variable: u32 },
 }
@@ -187,6 +192,8 @@ impl Template {
                     Value::Rand { min, max } => format!("{{{{rand:{min}-{max}}}}}"),
                     Value::NowMs => "{{now}}".to_owned(),
                     Value::NowSec => "{{$timestamp}}".to_owned(),
+                    Value::Conversation => "{{$conversation}}".to_owned(),
+                    Value::ConversationId => "{{$conversation.id}}".to_owned(),
                     Value::Cell { table, column } => {
                         let table = &scope.tables[table as usize];
                         let column = &table.columns()[column as usize];
@@ -258,6 +265,8 @@ fn scope_value(name: &str, at: usize, scope: &mut Scope<'_>) -> Result<Template,
         ("seq", None, _) => value(Value::Seq),
         ("now", None, _) => value(Value::NowMs),
         ("$timestamp", None, _) => value(Value::NowSec),
+        ("$conversation", None, _) => value(Value::Conversation),
+        ("$conversation.id", None, _) => value(Value::ConversationId),
         ("$processEnv", Some(variable), None) => environment(variable, scope),
         ("$randomInt", Some(min), Some(end)) => value(random_int(min, end)?),
         _ => Err(TemplateError::Unknown(name.to_owned())),

@@ -46,7 +46,7 @@ pub(crate) struct SloArgs {
     campaign: CampaignArgs,
 }
 
-/// Find the highest rate or number of users a server sustains within limits
+/// Find the highest load that a server sustains within limits
 ///
 /// The rate at which all conditions are just met in the long run, with a 95 % interval: for
 /// p99<50ms, the rate at which 1 % of the responses take 50 ms or more. It begins with a closed

@@ -102,13 +102,15 @@ impl Dialogue {
         self.messages.capacity()
     }
 
-    /// The members of the next request's body that say what was said, such as `"messages":[...]`.
+    /// The members of the next request's body that say what was said, such as `"messages":[...]`,
+    /// and how many tokens the answer may have.
     pub fn write_members(
         &self,
         conversation: &Conversation,
-        dialect: Dialect,
+        rules: &ConversationRules,
         output: &mut Vec<u8>,
     ) {
+        let dialect = rules.dialect;
         if dialect == Dialect::Anthropic && !conversation.system.is_empty() {
             output.extend_from_slice(b"\"system\":\"");
             output.extend_from_slice(&conversation.system);
@@ -120,6 +122,12 @@ impl Dialogue {
         });
         output.extend_from_slice(&self.messages);
         output.push(b']');
+        let turn = conversation.turns.get(self.turn);
+        let tokens = turn.and_then(|turn| turn.max_tokens);
+        if let Some((tokens, limit)) = tokens.zip(rules.limit.as_ref()) {
+            let member = format!(",{}{tokens}{}", limit.before, limit.after);
+            output.extend_from_slice(member.as_bytes());
+        }
     }
 
     /// The answer to the last request is complete. `answer` is what the server has said.

@@ -6,12 +6,14 @@
 //! ([`protocol::llm::Answer`]).
 
 mod dialogue;
+mod line;
 mod messages;
 
 #[cfg(test)]
 mod tests;
 
 pub use dialogue::{ConversationEnd, Dialogue, NextTurn};
+pub(crate) use line::read;
 
 use plan::Dialect;
 
@@ -20,6 +22,8 @@ use plan::Dialect;
 pub struct Conversation {
     /// Its name in the file.
     pub id: Option<String>,
+    /// The same for all conversations of a run.
+    pub rules: ConversationRules,
     /// Messages before the first turn, each a JSON object, with commas between them.
     pub opening: Vec<u8>,
     /// Text of the system, where it is not a message: the inside of a JSON string.
@@ -45,7 +49,7 @@ pub struct Turn {
 }
 
 /// What all conversations of a run have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConversationRules {
     /// The format of requests.
     pub dialect: Dialect,
@@ -53,4 +57,18 @@ pub struct ConversationRules {
     pub repeats_recorded: bool,
     /// A turn that would have more tokens than this, the limit of its answer included, is not sent.
     pub context_tokens: Option<u64>,
+    /// Those that begin before the measured window begin at any turn, as if they had begun long
+    /// before.
+    pub begins_anywhere: bool,
+    /// How requests say the limit of tokens of their answer.
+    pub limit: Option<TokenLimit>,
+}
+
+/// A member of a JSON object: what comes before and after its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenLimit {
+    /// Such as `"max_tokens":`.
+    pub before: String,
+    /// Such as `}` of an object around it.
+    pub after: String,
 }

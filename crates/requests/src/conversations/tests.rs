@@ -11,8 +11,7 @@ const MS: u64 = 1_000_000;
 fn rules(dialect: Dialect) -> ConversationRules {
     ConversationRules {
         dialect,
-        repeats_recorded: false,
-        context_tokens: None,
+        ..ConversationRules::default()
     }
 }
 
@@ -55,7 +54,7 @@ fn calling(ids: &[&str]) -> Answer {
 /// The body of the next request, which has nothing else.
 fn body(dialogue: &Dialogue, conversation: &Conversation, dialect: Dialect) -> Value {
     let mut body = b"{".to_vec();
-    dialogue.write_members(conversation, dialect, &mut body);
+    dialogue.write_members(conversation, &rules(dialect), &mut body);
     body.push(b'}');
     serde_json::from_slice(&body).unwrap()
 }
@@ -257,4 +256,115 @@ fn an_answer_without_text_is_no_message() {
     dialogue.answered(&conversation, &rules, &saying(""), &Usage::default());
     let said = body(&dialogue, &conversation, rules.dialect);
     assert_eq!(said["messages"].as_array().unwrap().len(), 2);
+}
+
+/// A line with a conversation of two turns, whose requests have its name in a header.
+const LINE: &str = concat!(
+    r#"{"path":"/v1/chat/completions","header":{"X-Session-ID":"{{$conversation.id}}"},"#,
+    r#""body_text":"{\"model\":\"m\",{{$conversation}},\"stream\":true}","#,
+    r#""conversation":{"dialect":"openai","limit":["\"max_tokens\":",""],"begins_anywhere":true,"#,
+    r#""opening":[{"role":"system","content":"{{uuid}}"}],"#,
+    r#""turns":[{"messages":[{"role":"user","content":"a\u00e9\n\ud83d"}],"max_tokens":7},"#,
+    r#"{"messages":[{"role":"user","content":"b"}],"think_ms":1.5,"#,
+    r#""tool":{"result":"\"r\"","wait_ms":500},"answer":{"role":"assistant","content":"c"}}]}}"#,
+);
+
+fn load(text: &str) -> Result<crate::RequestSet, crate::FileError> {
+    let target = plan::Target::parse("http://h").unwrap();
+    let defaults = crate::Defaults {
+        target: Some(&target),
+        ..crate::Defaults::default()
+    };
+    crate::load(&inputs(text), &defaults)
+}
+
+fn inputs(text: &str) -> crate::Inputs<'_> {
+    crate::Inputs {
+        file: "f",
+        text: text.as_bytes(),
+        read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+        variable: &|_| None,
+    }
+}
+
+#[test]
+fn a_line_of_a_file_has_a_conversation_whose_requests_repeat_what_was_said() {
+    let set = std::sync::Arc::new(load(LINE).unwrap());
+    let conversation = set.conversation(0).unwrap();
+    assert_eq!(conversation.turns[1].think_ns, 1_500_000);
+    assert_eq!(
+        conversation.turns[1].tool,
+        Some((br#"\"r\""#.to_vec(), 500 * MS))
+    );
+    let mut renderer = crate::Renderer::new(std::sync::Arc::clone(&set), 1, 0, 1);
+    let mut dialogue = Dialogue::at_turn(conversation, 0);
+    let now = crate::Moment { unix_ms: 0 };
+    let mut render = |dialogue: &Dialogue| {
+        let mut text = Vec::new();
+        renderer.render_turn(0, (dialogue, b"s7"), now, &mut text);
+        String::from_utf8(text).unwrap()
+    };
+    let first = render(&dialogue);
+    let (head, body) = first.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("\r\nX-Session-ID: s7\r\n"), "{head}");
+    let length = format!("\r\nContent-Length: {}", body.len());
+    assert!(head.contains(&length), "{head}");
+    // What is said is no template.
+    let expected = concat!(
+        r#"{"model":"m","messages":[{"role":"system","content":"{{uuid}}"},"#,
+        r#"{"role":"user","content":"a\u00e9\n\ud83d"}],"max_tokens":7,"stream":true}"#,
+    );
+    assert_eq!(body, expected);
+    let said = saying("hi");
+    dialogue.answered(conversation, &conversation.rules, &said, &Usage::default());
+    let second = render(&dialogue);
+    let expected =
+        r#"{"role":"assistant","content":"hi"},{"role":"user","content":"b"}],"stream":true}"#;
+    assert!(second.ends_with(expected), "{second}");
+}
+
+#[test]
+fn agents_get_the_same_conversations() {
+    let own = crate::self_contained(&inputs(LINE), None).unwrap();
+    let sent = load(str::from_utf8(&own).unwrap()).unwrap();
+    assert_eq!(sent.conversation(0), load(LINE).unwrap().conversation(0));
+}
+
+#[test]
+fn what_is_wrong_with_a_conversation_is_said_with_its_line() {
+    let plain = r#"{"path":"/"}"#;
+    for (text, expected) in [
+        (
+            LINE.replace("{{$conversation}}", "{}"),
+            "f:1:1: the body of a request with a conversation has {{$conversation}}",
+        ),
+        (
+            r#"{"path":"/{{$conversation.id}}"}"#.to_owned(),
+            "f:1:1: {{$conversation}} needs a conversation (key conversation)",
+        ),
+        (
+            format!("{LINE}\n{plain}"),
+            "f:2:1: either all requests of a file have a conversation, or none",
+        ),
+        (
+            format!("{plain}\n{LINE}"),
+            "f:2:1: either all requests of a file have a conversation, or none",
+        ),
+        (LINE.replace("openai", "x"), "dialect \"x\" is not known"),
+        (
+            LINE.replace("1.5", "-1"),
+            "-1 is not a number of milliseconds",
+        ),
+        (
+            LINE.replace("\"turns\"", "\"rounds\""),
+            "unknown field `rounds`",
+        ),
+        (
+            LINE.replace("\"dialect\":\"openai\",", ""),
+            "missing field `dialect`",
+        ),
+    ] {
+        let error = load(&text).expect_err(&text).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
