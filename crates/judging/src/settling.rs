@@ -52,7 +52,7 @@ struct SteadyLoad {
 /// `None` if the load changes by plan, which changes the rate of responses.
 fn steady_load(result: &RunResult) -> Option<SteadyLoad> {
     let rate_per_sec = match result.plan.pacing {
-        Pacing::Closed => None,
+        Pacing::Closed | Pacing::Users => None,
         Pacing::Constant { rate_per_sec, .. } => Some(rate_per_sec),
         Pacing::Stages { .. } | Pacing::Recorded { .. } => return None,
     };

@@ -213,7 +213,7 @@ fn check_pacing(pacing: &Pacing) -> Result<(), PlanError> {
         ));
     }
     match pacing {
-        Pacing::Closed => Ok(()),
+        Pacing::Closed | Pacing::Users => Ok(()),
         Pacing::Constant { rate_per_sec, .. } => {
             if (MIN_RATE_PER_SEC..=MAX_RATE_PER_SEC).contains(rate_per_sec) {
                 return Ok(());

@@ -55,6 +55,10 @@ pub enum Pacing {
         /// Seed of random arrivals; even ones do not use it.
         seed: u64,
     },
+    /// Users have the conversations of the plan's request file, one after the other: each has as
+    /// many as there may be requests in flight. A request is due when its user has read and thought,
+    /// so the users' number bounds the load, but nobody waits for another one's response.
+    Users,
     /// Open loop with the moments of the plan's request file: a log
     /// ([`RequestFile::log`](crate::RequestFile)), or a file whose requests have the key `at`. The
     /// first request is due at the start of the window.
@@ -183,7 +187,7 @@ impl fmt::Display for Stage {
 }
 
 impl Pacing {
-    /// Whether requests are due by a schedule, regardless of responses.
+    /// Whether each request has a moment at which it is due, from which its latency counts.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !matches!(self, Self::Closed)
@@ -194,7 +198,7 @@ impl Pacing {
     pub fn speed(&self) -> Option<f64> {
         match self {
             Self::Recorded { speed } => Some(*speed),
-            Self::Closed | Self::Constant { .. } | Self::Stages { .. } => None,
+            Self::Closed | Self::Users | Self::Constant { .. } | Self::Stages { .. } => None,
         }
     }
 
@@ -202,7 +206,7 @@ impl Pacing {
     #[must_use]
     pub fn arrivals(&self) -> Option<Arrivals> {
         match self {
-            Self::Closed | Self::Recorded { .. } => None,
+            Self::Closed | Self::Users | Self::Recorded { .. } => None,
             Self::Constant { arrivals, .. } | Self::Stages { arrivals, .. } => Some(*arrivals),
         }
     }
@@ -211,7 +215,7 @@ impl Pacing {
     #[must_use]
     pub fn seed_mut(&mut self) -> Option<&mut u64> {
         match self {
-            Self::Closed | Self::Recorded { .. } => None,
+            Self::Closed | Self::Users | Self::Recorded { .. } => None,
             Self::Constant { seed, .. } | Self::Stages { seed, .. } => Some(seed),
         }
     }
@@ -223,8 +227,14 @@ impl Pacing {
             Self::Constant { arrivals, seed, .. } | Self::Stages { arrivals, seed, .. } => {
                 arrivals.is_random().then_some(*seed)
             }
-            Self::Closed | Self::Recorded { .. } => None,
+            Self::Closed | Self::Users | Self::Recorded { .. } => None,
         }
+    }
+
+    /// Whether a schedule says in advance when requests are due, or when conversations begin.
+    #[must_use]
+    pub fn is_scheduled(&self) -> bool {
+        !matches!(self, Self::Closed | Self::Users)
     }
 }
 

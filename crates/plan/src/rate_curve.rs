@@ -45,7 +45,7 @@ impl Pacing {
     pub fn rate_curve(&self, warmup: Duration) -> Option<RateCurve> {
         let mut curve = RateCurve { pieces: Vec::new() };
         let last = match self {
-            Self::Closed | Self::Recorded { .. } => return None,
+            Self::Closed | Self::Users | Self::Recorded { .. } => return None,
             Self::Constant { rate_per_sec, .. } => *rate_per_sec,
             Self::Stages { stages, .. } => {
                 if let Some(first) = stages.first() {

@@ -291,7 +291,7 @@ impl RunPlan {
             workers_total: total as u32,
             weighted: None,
             pacing: self.pacing.clone(),
-            requests: self.stop.requests.filter(|_| self.pacing.is_open()),
+            requests: self.stop.requests.filter(|_| self.pacing.is_scheduled()),
         };
         let mut shares = Vec::with_capacity(agents.len());
         let mut lane_base = 0;
@@ -412,7 +412,7 @@ impl Pacing {
         }
         let part = |rate_per_sec: f64| rate_per_sec * lanes as f64 / total.max(1) as f64;
         match &mut pacing {
-            Self::Closed | Self::Recorded { .. } => {}
+            Self::Closed | Self::Users | Self::Recorded { .. } => {}
             Self::Constant { rate_per_sec, .. } => *rate_per_sec = part(*rate_per_sec),
             Self::Stages { stages, .. } => {
                 for Stage {

@@ -81,7 +81,7 @@ impl Pacer {
         window: PacingWindow,
     ) -> Option<Self> {
         let (arrivals, seed) = match pacing {
-            Pacing::Closed | Pacing::Recorded { .. } => return None,
+            Pacing::Closed | Pacing::Users | Pacing::Recorded { .. } => return None,
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
                 (*arrivals, *seed)
             }

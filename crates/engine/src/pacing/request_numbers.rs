@@ -59,7 +59,7 @@ impl RequestNumbers {
             }
             // The requests of a log arrive at random as well. Their times need no seed.
             Pacing::Recorded { .. } => Dealing::AtRandom { seed: 0 },
-            Pacing::Closed => Dealing::InTurn,
+            Pacing::Closed | Pacing::Users => Dealing::InTurn,
         };
         Self { lanes, dealing }
     }

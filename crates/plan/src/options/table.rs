@@ -347,6 +347,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     .conflicts(&["stages"])
     .shown("rate", Named, |plan| match &plan.pacing {
         Pacing::Closed => Default("closed loop"),
+        Pacing::Users => Default("of the users"),
         Pacing::Recorded { .. } if plan.request.log().is_none() => Default("of the file"),
         Pacing::Recorded { .. } => Default("of the log"),
         Pacing::Constant { rate_per_sec, .. } => OptionValue::Rate(*rate_per_sec),
