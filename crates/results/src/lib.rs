@@ -66,6 +66,7 @@ pub use parts::breakdown::{
     BreakdownRange, BreakdownRecording, LISTED, SERVER_METRICS_MAX, ServerTimes, ServerTiming,
     SlowPath, SlowRequest, SlowSpan, TOTAL, TraceId, latency_range,
 };
+pub use parts::conversations::{ConversationRecording, TURN_GROUPS, TurnRecording, turn_group};
 pub use parts::events::EventRecording;
 pub use parts::good::GoodRecording;
 pub use parts::llm::{FinishCounts, LlmRecording};

@@ -18,6 +18,7 @@
 //! ```
 
 pub mod breakdown;
+pub mod conversations;
 pub mod events;
 pub mod good;
 pub mod llm;
@@ -148,6 +149,8 @@ parts! {
     events: Option<events::EventRecording>,
     /// If the events are a language model's: what is counted and timed for its tokens.
     llm: Option<llm::LlmRecording>,
+    /// If requests are turns of conversations: what is counted and timed for these.
+    conversations: Option<conversations::ConversationRecording>,
     /// If requests are judged (`--good`): how many were good.
     good: Option<good::GoodRecording>,
     /// With HTTP/3: what QUIC tells about its packets.
@@ -194,9 +197,10 @@ impl PartView {
 }
 
 /// All parts, in the order of metrics, texts and notes.
-pub static ALL: [&PartView; 11] = [
+pub static ALL: [&PartView; 12] = [
     &events::VIEW,
     &llm::VIEW,
+    &conversations::VIEW,
     &good::VIEW,
     &breakdown::VIEW,
     &names::VIEW_BY_NAME,
