@@ -50,6 +50,8 @@ pub(crate) struct TokenTimes {
     /// Tokens of the prompt and of the response, once the stream has ended; 0 is unknown.
     pub(crate) prompt: u32,
     pub(crate) generated: u32,
+    /// Those of the prompt that came from a cache.
+    pub(crate) cached: u32,
 }
 
 /// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The

@@ -11,8 +11,9 @@ use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage};
 use results::{
-    Attribution, BreakdownRecording, Counters, ErrorKind, EventRecording, GoodRecording, Histogram,
-    Intervals, LlmRecording, NameRecording, PartRecordings, QuicRecording, Recording, SeriesRow,
+    Attribution, BreakdownRecording, ConversationRecording, Counters, ErrorKind, EventRecording,
+    GoodRecording, Histogram, Intervals, LlmRecording, NameRecording, PartRecordings,
+    QuicRecording, Recording, SeriesRow,
 };
 
 /// A worker's recording and its window.
@@ -717,6 +718,11 @@ impl Recorder {
     #[inline]
     pub(crate) fn records(&mut self) -> Option<&mut RecordSink> {
         self.records.as_deref_mut()
+    }
+
+    /// The conversations so far had these numbers.
+    pub(crate) fn note_conversations(&mut self, counts: ConversationRecording) {
+        self.recording.parts.conversations = Some(counts);
     }
 
     /// Whether each request gets a record.

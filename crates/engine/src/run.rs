@@ -463,6 +463,13 @@ fn recorded_gap_ns(source: &dyn RequestSource) -> Option<f64> {
     Some(last_ns as f64 / count as f64)
 }
 
+/// Whether requests are turns of conversations.
+fn has_conversations(source: &dyn RequestSource) -> bool {
+    source
+        .file()
+        .is_some_and(|file| file.set.has_conversations())
+}
+
 fn shared_schedule(settings: &WorkerSettings) -> Option<SharedSchedule> {
     let workers = settings.workers as usize;
     settings
@@ -519,6 +526,7 @@ impl WorkerPool {
                 proxy: inputs.proxy.clone(),
                 settings: WorkerSettings {
                     recorded_gap_ns: recorded_gap_ns(source.as_ref()),
+                    has_conversations: has_conversations(source.as_ref()),
                     ..settings(plan, &inputs, index, workers)
                 },
                 source,
@@ -652,8 +660,9 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
             lanes.count(0, plan.load.idle_connections.into()) as u32
         },
         recorded_gap_ns: None,
+        has_conversations: false,
         timeout_ns: nanoseconds(plan.time_limit()),
-        requests: if plan.pacing.is_open() {
+        requests: if plan.pacing.is_scheduled() {
             fleet.map_or(plan.stop.requests, |fleet| fleet.requests)
         } else {
             plan.stop.requests.map(share)

@@ -14,6 +14,7 @@ mod answers;
 mod breakdown;
 mod connection_stages;
 mod connections;
+mod conversations;
 mod datagrams;
 mod drain;
 mod failures;
@@ -295,8 +296,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.accounting
             .count_in_flight(&mut self.network.pool, closed_ns);
+        let conversations = self.sender.conversations.as_mut();
+        let conversations = conversations.map(|it| it.finish(ended_ns));
         self.close_all();
         let mut recording = self.accounting.recorder.take()?.finish(closed_ns);
+        recording.parts.conversations = conversations;
         recording.streams_limit = S::streams_limit(&self.network.context);
         recording.redirect_location =
             S::redirect_location(&self.network.context).map(str::to_owned);
@@ -370,6 +374,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         // After sending what was due, because it may take a tenth of a millisecond.
         if self.accounting.recorder().tick(now_ns) {
+            if let Some(conversations) = &self.sender.conversations {
+                self.accounting
+                    .recorder()
+                    .note_conversations(conversations.counts());
+            }
             self.accounting
                 .report(self.network.pool.established, now_ns);
         }
@@ -561,6 +570,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let has_free = self.sender.has_free(&self.network.pool);
         let due_ns = self.sender.share.as_ref();
         let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
+        let turns = self.sender.conversations.as_ref().filter(|_| has_free);
+        let turn_due_ns = turns.and_then(|conversations| conversations.next_due_ns());
         let opening_ns = self
             .network
             .opening
@@ -572,6 +583,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.network.pool.wakes.next_ns(),
             self.network.pool.session_timers.next_ns(),
             due_ns,
+            turn_due_ns,
         ];
         let latest_ns = self.times.end_ns.min(now_ns + self.tick_ns);
         let rough_ns = self
@@ -644,8 +656,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.times.measure_ns = agreed_ns.max(self.network.io.now_ns() + 1);
         (self.times.end_ns, self.limit_ns) = (end_ns, end_ns);
         self.accounting.move_window(self.times);
-        self.sender
-            .move_window(self.times.measure_ns, &self.settings);
+        self.sender.move_window(self.times, &self.settings);
         if let Some(stages) = &mut self.network.connection_stages {
             stages.move_window(self.times.measure_ns);
         }
@@ -713,8 +724,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether all requests have been sent, and all of them have been answered or have failed here.
     fn is_done(&self) -> bool {
         let waits = |slots: &Slots| self.sender.is_paced() && slots.waiting_total() > 0;
+        let talks = self.sender.conversations.as_ref();
         self.network.pool.outstanding == 0
             && self.sender.remaining() == 0
+            && !talks.is_some_and(|it| it.any_live())
             && !self.sender.slots.as_ref().is_some_and(waits)
     }
 

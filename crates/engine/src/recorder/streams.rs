@@ -243,13 +243,15 @@ impl Recorder {
     }
 
     /// A response is complete: its request is judged if that is wanted. One of the warm-up only
-    /// counts if it was good within the window.
+    /// counts if it was good within the window. Returns whether it was good; true if nothing is
+    /// judged.
     pub(crate) fn judge(
         &mut self,
         (exchange, tokens): (&Exchange, &TokenTimes),
         status: u16,
         completed_ns: u64,
-    ) {
+    ) -> bool {
+        let mut is_good = true;
         if let (Some(limits), Some(counted)) = (&self.good, &mut self.recording.parts.good) {
             let from_ns = if self.open {
                 exchange.due_ns
@@ -261,12 +263,14 @@ impl Recorder {
             let events = self.recording.parts.events.as_ref();
             let is_cut_off = tokens.is_without_end && events.is_some_and(|it| it.has_end_marker);
             let is_met = status < 400 && limits.are_met(from_ns, completed_ns, tokens);
-            if is_met && !is_cut_off {
+            is_good = is_met && !is_cut_off;
+            if is_good {
                 counted.add_good(is_measured, is_in_window, tokens.is_without_end);
             } else {
                 counted.bad += u64::from(is_measured);
             }
         }
+        is_good
     }
 
     /// Judges requests that have no complete response at the end. `exchange` is

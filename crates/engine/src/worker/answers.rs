@@ -232,6 +232,7 @@ impl Accounting {
             let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
             times.prompt = count(stream.usage.prompt.unwrap_or(0));
             times.generated = count(stream.tokens().0);
+            times.cached = count(stream.usage.cached.unwrap_or(0));
             in_window = times.in_window;
             let per_token = stream.time_per_token();
             times.per_token_ns = per_token.map_or(0, |time| time.ns.round() as u64);

@@ -258,7 +258,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
         self.accounting.count_packets(key, &self.network.pool[key]);
         let abandoned = self.network.disconnect(key);
-        self.sender.disconnect(key);
+        self.sender.disconnect(key, at_ns);
         self.accounting.abandoned(&abandoned, at_ns);
     }
 

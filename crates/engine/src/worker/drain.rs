@@ -129,6 +129,7 @@ mod tests {
                 requests: None,
                 seed: 0,
                 recorded_gap_ns: None,
+                has_conversations: false,
                 worker_base: 0,
                 worker: 0,
                 workers: 1,

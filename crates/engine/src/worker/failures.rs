@@ -9,7 +9,7 @@ use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
 use crate::recorder::Labels;
 use eventloop::EventLoop;
-use protocol::{Said, Session, SessionError};
+use protocol::{Session, SessionError};
 use results::ErrorKind;
 use results::records::WithoutResponse;
 
@@ -159,10 +159,8 @@ impl Accounting {
 
     /// Keeps the words of the first response that was an error.
     #[cold]
-    pub(super) fn note_said(&mut self, said: Said) {
-        if let Said::Error { status, body } = said {
-            self.first_refusal.get_or_insert((status, body));
-        }
+    pub(super) fn note_error_body(&mut self, status: u16, body: Vec<u8>) {
+        self.first_refusal.get_or_insert((status, body));
     }
 
     pub(super) fn note_text(&mut self, kind: ErrorKind, detail: String) {

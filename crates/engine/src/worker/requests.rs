@@ -1,6 +1,7 @@
 //! Sends requests: when a connection may send, and which bytes.
 
 use super::accounting::Accounting;
+use super::conversations::DueTurn;
 use super::network::Network;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::sender::Cookies;
@@ -82,10 +83,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             while self.may_send()
                 && let Some(key) = self.network.pool.first_free()
             {
+                if let Some(turn) = self.sender.take_due_turn(now_ns) {
+                    self.send_turn(key, turn, now_ns)?;
+                    continue;
+                }
                 let Some(claim) = self.sender.claim(now_ns) else {
                     break;
                 };
-                self.send_claimed(key, claim, now_ns)?;
+                match self.sender.begin_conversation(claim.due_ns) {
+                    Some(turn) => self.send_turn(key, turn, now_ns)?,
+                    None => self.send_claimed(key, claim, now_ns)?,
+                }
             }
             let has_free =
                 self.sender.has_free(&self.network.pool) && !self.sender.stretch.is_over();
@@ -103,12 +111,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Sends a claimed request on the first of the free connections.
     fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), StopReason> {
-        self.network.pool.take_first_free();
-        let thread = &mut self.accounting.usage;
-        let ideal_ns = self.network.ideal_free_ns(key, claim.due_ns, thread);
-        let connection = &mut self.network.pool[key];
-        connection.own_ns = connection.free_ns.saturating_sub(ideal_ns);
-        let before = connection.sent;
+        self.take_free(key, claim.due_ns);
+        let before = self.network.pool[key].sent;
         if let Batches::FromSource = self.sender.writer.batches {
             self.send_from_source(key, 1, Some(claim.due_ns))?;
         } else {
@@ -126,6 +130,42 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 _ => share.claim_more(claim, u32::try_from(sent - 1).unwrap_or(u32::MAX)),
             }
         }
+        self.network.pool.offer_again(key);
+        Ok(())
+    }
+
+    /// Takes the first of the free connections for what is due.
+    fn take_free(&mut self, key: u32, due_ns: u64) {
+        self.network.pool.take_first_free();
+        let thread = &mut self.accounting.usage;
+        let ideal_ns = self.network.ideal_free_ns(key, due_ns, thread);
+        let connection = &mut self.network.pool[key];
+        connection.own_ns = connection.free_ns.saturating_sub(ideal_ns);
+    }
+
+    /// Sends the next turn of a conversation on the first of the free connections.
+    fn send_turn(&mut self, key: u32, turn: DueTurn, now_ns: u64) -> Result<(), StopReason> {
+        self.take_free(key, turn.due_ns);
+        let id = (key, self.network.pool[key].exchanges.next_id());
+        let mut text = self.network.spare.take();
+        let label = self.sender.turn_text(turn, &mut text, now_ns);
+        let requests = TextRequests {
+            text,
+            label: label.unwrap_or_default(),
+            batches: 1,
+            trace: self.sender.next_trace(),
+        };
+        // Before it is sent: the connection may fail in between.
+        if let Some(conversations) = &mut self.sender.conversations {
+            conversations.send(id, turn);
+        }
+        if self.send_text(key, requests, Some(turn.due_ns))? {
+            self.note_names(turn.due_ns);
+        } else if let Some(conversations) = &mut self.sender.conversations {
+            conversations.give_back(id, turn);
+        }
+        let now_ns = self.accounting.watch.now_ns();
+        self.sender.stretch.note_sent(now_ns);
         self.network.pool.offer_again(key);
         Ok(())
     }

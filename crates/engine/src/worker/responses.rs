@@ -1,13 +1,14 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
 use super::breakdown::Ended;
+use super::conversations::AnsweredTurn;
 use super::network::Network;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
 use eventloop::EventLoop;
-use protocol::{Event, ExchangeId, Failure, Response, Session, SessionError, Transport};
+use protocol::{Event, ExchangeId, Failure, Response, Said, Session, SessionError, Transport};
 use results::ErrorKind;
 
 /// Below this, discarding costs as much as copying.
@@ -171,7 +172,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         bytes: u64,
         at_ns: u64,
     ) {
-        self.sender.forget(key, exchange);
+        self.sender.forget(key, exchange, at_ns);
         let pool = &mut self.network.pool;
         let tokens = pool[key].exchanges.take_tokens(exchange);
         let trace = pool[key].exchanges.take_trace(exchange);
@@ -236,7 +237,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     self.accounting
                         .stream_ended(exchanges, exchange, total, at_ns);
                 }
-                Event::Said(_, said) => self.accounting.note_said(*said),
+                Event::Said(exchange, said) => match *said {
+                    Said::Error { status, body } => self.accounting.note_error_body(status, body),
+                    Said::Answer(answer) => {
+                        if let Some(conversations) = &mut self.sender.conversations {
+                            conversations.said(key, exchange, answer);
+                        }
+                    }
+                },
                 Event::Failed(exchange, failure) => {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }
@@ -316,7 +324,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             false => None,
         };
         if let Some(kind) = failure {
-            self.sender.forget(key, id);
+            self.sender.forget(key, id, at_ns);
             self.note_served(key, at_ns);
             let pool = &mut self.network.pool;
             let failed = (kind, response.bytes);
@@ -335,8 +343,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         pool[key].own_ns = own_ns;
         let recorder = self.accounting.recorder();
         recorder.left(1, at_ns);
-        if recorder.judges() {
-            recorder.judge((&exchange, &tokens), response.status, at_ns);
+        let is_good =
+            !recorder.judges() || recorder.judge((&exchange, &tokens), response.status, at_ns);
+        if self.sender.conversations.is_some() {
+            let answered = AnsweredTurn {
+                arrived_ns,
+                status: response.status,
+                tokens: &tokens,
+                is_good,
+            };
+            self.sender.turn_answered((key, id), &answered);
         }
         let ended = Ended {
             exchange: &exchange,

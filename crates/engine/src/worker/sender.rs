@@ -1,6 +1,7 @@
 //! What a worker sends, and when.
 
 use super::WorkerSettings;
+use super::conversations::{ConversationSettings, Conversations};
 use super::guarded_source::GuardedSource;
 use super::refills::Refills;
 use super::response_poll::ResponsePoll;
@@ -14,6 +15,7 @@ use crate::exchanges::Exchange;
 use crate::pacing::{Pacer, PacingWindow};
 use crate::shared_schedule::{Claim, ScheduleShare};
 use eventloop::EventLoop;
+use plan::Pacing;
 use protocol::{ExchangeId, Response, Session};
 use results::ErrorKind;
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub(super) struct RequestSender<S: Session> {
     pub(super) writes_text: bool,
     /// Set if requests go to several hosts.
     pub(super) slots: Option<Slots>,
+    /// Set if requests are turns of conversations.
+    pub(super) conversations: Option<Box<Conversations>>,
     /// When requests are due. `None` in a closed loop.
     pub(super) share: Option<ScheduleShare>,
     /// In a closed loop: requests still to be sent within the window.
@@ -67,6 +71,7 @@ impl<S: Session> RequestSender<S> {
         share: Option<ScheduleShare>,
         settings: &WorkerSettings,
     ) -> Self {
+        let conversations = conversations(&writer, settings);
         let per_client = settings.cookies().is_some() || writer.has_captures();
         let traces = Traces::new(settings);
         Self {
@@ -77,6 +82,7 @@ impl<S: Session> RequestSender<S> {
             writes_text: per_client || traces.is_some(),
             traces,
             slots: Slots::new(settings.connections, settings.hosts),
+            conversations,
             stretch: Stretch::new(share.is_some()),
             share,
             budget: settings.budget(),
@@ -112,12 +118,22 @@ impl<S: Session> RequestSender<S> {
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
+        if let Some(conversations) = &mut self.conversations {
+            conversations.set_times(times);
+            if conversations.has_users() {
+                let connections = u64::from(settings.connections_for_requests());
+                self.add_users(connections * u64::from(settings.pipeline));
+            }
+        }
     }
 
     /// The window begins at another time, which has not come yet.
-    pub(super) fn move_window(&self, measure_ns: u64, settings: &WorkerSettings) {
+    pub(super) fn move_window(&mut self, times: RunTimes, settings: &WorkerSettings) {
         if let Some(share) = &self.share {
-            share.move_window(&settings.plan.pacing, measure_ns);
+            share.move_window(&settings.plan.pacing, times.measure_ns);
+        }
+        if let Some(conversations) = &mut self.conversations {
+            conversations.set_times(times);
         }
     }
 
@@ -132,9 +148,17 @@ impl<S: Session> RequestSender<S> {
     pub(super) fn remaining(&self) -> u64 {
         match &self.share {
             Some(_) if !self.is_limited => u64::MAX,
+            Some(_) if self.has_users() => {
+                self.conversations.as_ref().map_or(0, |it| it.remaining())
+            }
             Some(share) => share.remaining(),
             None => self.budget,
         }
+    }
+
+    /// Whether users have conversations one after the other.
+    fn has_users(&self) -> bool {
+        self.conversations.as_ref().is_some_and(|it| it.has_users())
     }
 
     /// The next request of the schedule, if it is due.
@@ -188,8 +212,9 @@ impl<S: Session> RequestSender<S> {
         (!has_all && response.status < 400).then_some(ErrorKind::MissingValue)
     }
 
-    /// An exchange has failed, so its response brings no cookies.
-    pub(super) fn forget(&mut self, key: u32, exchange: ExchangeId) {
+    /// An exchange has failed, so its response brings no cookies and its conversation ends.
+    pub(super) fn forget(&mut self, key: u32, exchange: ExchangeId, at_ns: u64) {
+        self.turn_failed((key, exchange), at_ns);
         if let Some(Cookies { jars, .. }) = &mut self.cookies {
             jars[key as usize].forget(exchange);
         }
@@ -202,12 +227,29 @@ impl<S: Session> RequestSender<S> {
     }
 
     /// A connection was closed.
-    pub(super) fn disconnect(&mut self, key: u32) {
+    pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
+        self.turns_abandoned(key, at_ns);
         let cookies = self.cookies.as_mut();
         if let Some(jar) = cookies.and_then(|it| it.jars.get_mut(key as usize)) {
             jar.disconnect();
         }
     }
+}
+
+/// The conversations of a file; `None` if its requests are none.
+fn conversations<S: Session>(
+    writer: &RequestWriter<S>,
+    settings: &WorkerSettings,
+) -> Option<Box<Conversations>> {
+    let (set, seed) = writer.conversations()?;
+    let has_users = settings.plan.pacing == Pacing::Users;
+    Some(Box::new(Conversations::new(ConversationSettings {
+        set,
+        users: has_users.then(|| settings.budget()),
+        seed,
+        number: settings.number(),
+        workers: settings.workers,
+    })))
 }
 
 impl Cookies {

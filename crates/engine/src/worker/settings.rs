@@ -38,6 +38,8 @@ pub struct WorkerSettings {
     pub seed: u64,
     /// In a replay: the mean time between two requests of the run.
     pub recorded_gap_ns: Option<f64>,
+    /// Requests are turns of conversations.
+    pub has_conversations: bool,
     /// Number of this machine's first worker.
     pub worker_base: u32,
     /// Index of this worker, from 0.
@@ -71,10 +73,11 @@ impl WorkerSettings {
         self.plan.load.cookies.then(site)
     }
 
-    /// How many requests of a closed loop this worker may send. With a rate, the schedule ends the
+    /// How many requests of a closed loop this worker may send, or how many conversations its users
+    /// may begin. With a rate, the schedule ends the
     /// run.
     pub(crate) fn budget(&self) -> u64 {
-        let requests = self.requests.filter(|_| !self.plan.pacing.is_open());
+        let requests = self.requests.filter(|_| !self.plan.pacing.is_scheduled());
         requests.unwrap_or(u64::MAX)
     }
 
@@ -126,7 +129,7 @@ impl WorkerSettings {
             format: events.format,
             end_marker: events.end_marker().as_bytes().into(),
             dialect: events.dialect,
-            keeps_answers: false,
+            keeps_answers: self.has_conversations,
         })
     }
 

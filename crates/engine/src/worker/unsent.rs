@@ -106,6 +106,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some((share, recorder)) = both else {
             return;
         };
+        if let Some(conversations) = &sender.conversations {
+            let unsent = conversations.unsent(ended_ns);
+            unsent.for_each(|due_ns| recorder.unsent((due_ns, 1), ended_ns, None));
+        }
         if let Some(slots) = &mut sender.slots {
             slots.give_up(|due_ns| recorder.unsent((due_ns, 1), ended_ns, None));
         }

@@ -7,7 +7,8 @@ use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestError, RequestText};
 use protocol::{Captured, ExchangeId, Requests, Session, SessionError, Transport};
-use requests::{RecordedRequests, Renderer};
+use requests::conversations::Dialogue;
+use requests::{RecordedRequests, Renderer, RequestSet};
 use results::Attribution;
 use std::sync::Arc;
 
@@ -59,6 +60,13 @@ pub(super) struct Chosen {
     logged_status: u16,
     /// The client that sends it.
     client: u32,
+}
+
+impl Chosen {
+    /// Its index in the set.
+    pub(super) fn request(&self) -> usize {
+        self.request
+    }
 }
 
 impl<P> FileRequests<P> {
@@ -275,6 +283,35 @@ impl<S: Session> RequestWriter<S> {
             Batches::FromFile(file) => Some(file.choose(client)),
             Batches::Fixed(_) | Batches::FromSource => None,
         }
+    }
+
+    /// The file, if its requests are turns of conversations, and its seed.
+    pub(super) fn conversations(&self) -> Option<(Arc<RequestSet>, u64)> {
+        match &self.batches {
+            Batches::FromFile(file) if file.file.set.has_conversations() => {
+                Some((Arc::clone(&file.file.set), file.file.seed))
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes the next request of a conversation, which has this name, as text.
+    pub(super) fn turn_text(
+        &mut self,
+        chosen: Chosen,
+        said: (&Dialogue, &[u8]),
+        text: &mut Vec<u8>,
+        at_ns: u64,
+    ) -> Option<RequestLabel> {
+        let Batches::FromFile(file) = &mut self.batches else {
+            return None;
+        };
+        let now = file.file.moment(at_ns);
+        file.renderer.render_turn(chosen.request, said, now, text);
+        let label = file.label(chosen);
+        file.names_sent.clear();
+        file.note_name(label.name);
+        Some(label)
     }
 
     /// Whether requests capture values of responses.

@@ -75,6 +75,7 @@ impl Simulation {
                 hosts: 1,
                 idle_connections: 0,
                 recorded_gap_ns: None,
+                has_conversations: false,
                 timeout_ns: 2 * S,
                 requests: None,
                 seed: 1,
