@@ -146,20 +146,35 @@ pub fn first_target(inputs: &Inputs<'_>) -> Result<Option<Target>, FileError> {
     Ok(first)
 }
 
-/// Whether the first request of a file has a moment, as all or none of them have.
+/// What says when the requests of a file are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilePace {
+    /// The options of the run.
+    Options,
+    /// Their own moments, which all or none of them have.
+    Moments,
+    /// The users who have the conversations that all or none of them are, unless there is a rate.
+    Users,
+}
+
+/// What the first request of a file shows of when requests are due.
 ///
 /// # Errors
 /// If the file cannot be used up to its first request.
-pub fn has_moments(inputs: &Inputs<'_>) -> Result<bool, FileError> {
+pub fn pace(inputs: &Inputs<'_>) -> Result<FilePace, FileError> {
     let mut first = None;
     let read = each_entry(inputs, &mut |entry, _| {
-        first = Some(entry.due.is_some());
+        first = Some(match (entry.due, entry.conversation) {
+            (Some(_), _) => FilePace::Moments,
+            (None, Some(_)) => FilePace::Users,
+            (None, None) => FilePace::Options,
+        });
         // Ends the reading.
         Err(Fault::new(0, ""))
     });
     match (first, read) {
-        (Some(has_moment), _) => Ok(has_moment),
-        (None, read) => read.map(|_| false),
+        (Some(pace), _) => Ok(pace),
+        (None, read) => read.map(|_| FilePace::Options),
     }
 }
 

@@ -31,7 +31,7 @@ mod template;
 
 pub use access_log::{LogError, LogOptions, LogSummary, load_log};
 pub use compile::{Calls, Defaults, load, load_with_moments};
-pub use entry::{Inputs, first_target, has_moments, self_contained};
+pub use entry::{FilePace, Inputs, first_target, pace, self_contained};
 pub use error::FileError;
 pub use render::{Moment, Renderer};
 pub use set::{MAX_HOSTS, MAX_NAMES, RecordedRequests, RequestSet, UNNAMED};

@@ -212,7 +212,10 @@ impl RequestSet {
     /// Whether requests depend on the seed.
     #[must_use]
     pub fn uses_seed(&self) -> bool {
-        self.uses_random_values || self.order != RequestOrder::Sequence
+        let mut conversations = self.conversations.iter();
+        self.uses_random_values
+            || self.order != RequestOrder::Sequence
+            || conversations.any(|it| it.rules.begins_anywhere)
     }
 
     /// Whether requests capture values of responses. Then each client sends the requests of the

@@ -3,7 +3,7 @@
 use std::io;
 
 use plan::Target;
-use requests::{Defaults, Inputs, RequestSet, has_moments, load, load_with_moments};
+use requests::{Defaults, FilePace, Inputs, RequestSet, load, load_with_moments, pace};
 
 fn inputs(text: &str) -> Inputs<'_> {
     Inputs {
@@ -122,13 +122,13 @@ fn whether_a_file_has_moments_is_known_from_its_first_request() {
     for (text, expected) in [
         (
             "{\"csv\":\"t\",\"text\":\"a\\n1\\n\"}\n{\"path\":\"/\",\"at\":1}\n{",
-            Some(true),
+            Some(FilePace::Moments),
         ),
-        ("{\"path\":\"/\"}\n{", Some(false)),
-        ("http://h/\nhttp://h/\n", Some(false)),
+        ("{\"path\":\"/\"}\n{", Some(FilePace::Options)),
+        ("http://h/\nhttp://h/\n", Some(FilePace::Options)),
         ("", None),
         ("{\"path\":7}", None),
     ] {
-        assert_eq!(has_moments(&inputs(text)).ok(), expected, "{text}");
+        assert_eq!(pace(&inputs(text)).ok(), expected, "{text}");
     }
 }

@@ -27,7 +27,8 @@ pub use client::{ClientError, LookupError, Permit, PermitCheck, TargetError};
 pub use engine::{Observer, RecordSender, SlowSpans, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
 pub use prepared_run::PreparedRun;
-pub use request_file::{request_file_has_moments, target_of_request_file};
+pub use request_file::{pace_of_request_file, target_of_request_file};
+pub use requests::FilePace;
 
 use crate::lookups::{LookupCounts, Lookups, RunningLookups};
 use crate::run_profile::RunProfile;
@@ -36,7 +37,7 @@ use client::{negotiate, proxy_client, scheme_advice, tls_client};
 use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome, RunTimes};
 use judging::sentences::finding;
 use plan::secrets::{hide_in_url, hide_in_words};
-use plan::{FleetSchedule, RunPlan, Scheme, TelemetrySpec};
+use plan::{FleetSchedule, Pacing, RunPlan, Scheme, TelemetrySpec};
 use results::parts::server::ServerRecording;
 use results::{
     Backend, Environment, ErrorKind, Finding, Generator, LocalServer, MachineUsage, RunResult,
@@ -128,6 +129,15 @@ pub enum RunnerError {
     /// moments.
     #[error("{0} is replayed by one machine (remove --fleet or --local)")]
     ReplayByFleet(&'static str),
+    /// The plan of a sweep does not know that its file has conversations, which all agents need to.
+    #[error(
+        "--request-file: a sweep with users who have conversations is for one machine (remove \
+         --fleet or --local, or give a rate)"
+    )]
+    UsersByFleet,
+    /// Only events of a language model have what the model says.
+    #[error("--request-file: conversations need --events llm (or use wrkbench llm)")]
+    SilentConversations,
     /// The body is not what the protocol sends.
     #[error("{0}")]
     Body(String),
@@ -246,6 +256,9 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     let proxy = proxy_client(&plan, &invocation.permit)?;
     let mut meters = Meters::prepare(&plan, invocation.fleet.as_ref())?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
+    if sources.has_conversations && plan.pacing == Pacing::Closed {
+        plan.pacing = Pacing::Users;
+    }
     let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
     let file_note = file_limit.and_then(|limit| {
         let threads = u64::from(plan.load.threads);
@@ -702,6 +715,9 @@ impl SharedRequests {
         let types = messages::types_of_file(plan, invocation)?;
         let (headers, types) = (&plan.request.headers, types.as_ref());
         let set = request_file::load(plan, file, headers, types, invocation)?.set;
+        if set.has_conversations() && plan.pacing == Pacing::Closed {
+            return Err(RunnerError::UsersByFleet);
+        }
         Ok(Some(Self {
             file: request_file::self_contained(file, types, invocation)?,
             names: set.names().to_vec(),

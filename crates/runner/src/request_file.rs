@@ -4,7 +4,7 @@ use crate::{Invocation, RunnerError};
 use grpc::Schema;
 use plan::readable::{count, counted};
 use plan::{RequestFile, RunPlan, Target};
-use requests::{Calls, Defaults, Inputs, LogError, LogOptions, LogSummary, RequestSet};
+use requests::{Calls, Defaults, FilePace, Inputs, LogError, LogOptions, LogSummary, RequestSet};
 use std::io;
 use std::path::Path;
 
@@ -141,11 +141,11 @@ pub fn target_of_request_file(
     with_inputs(path, invocation, requests::first_target)
 }
 
-/// Whether the requests of a file have moments at which they are due. `false` if that cannot be
-/// found out: reading the file for the run says why.
+/// What says when the requests of a file are due. If that cannot be found out, reading the file for
+/// the run says why.
 #[must_use]
-pub fn request_file_has_moments(path: &Path, invocation: &Invocation) -> bool {
-    with_inputs(path, invocation, requests::has_moments).unwrap_or(false)
+pub fn pace_of_request_file(path: &Path, invocation: &Invocation) -> FilePace {
+    with_inputs(path, invocation, requests::pace).unwrap_or(FilePace::Options)
 }
 
 fn with_inputs<R>(

@@ -4,7 +4,7 @@ use crate::source_addresses::check_source;
 use crate::{ClockReading, Invocation, Permit, RunnerError, TargetError, messages, request_file};
 use client::{SystemNetwork, basic_authorization, plain};
 use engine::source::{Fixed, FromFile, RequestSource};
-use plan::{Body, DnsUse, Load, MAX_CONNECTIONS, RunPlan, Target};
+use plan::{Body, DnsUse, EventsFormat, Load, MAX_CONNECTIONS, RunPlan, Target};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use requests::{Moment, RequestSet};
@@ -28,6 +28,8 @@ pub(crate) struct Sources {
     pub(crate) request_names: Option<Vec<String>>,
     /// Requests of a file depend on the seed.
     pub(crate) draws_requests: bool,
+    /// Requests are turns of conversations.
+    pub(crate) has_conversations: bool,
     /// Notes for the user about the requests of a file, one line each.
     pub(crate) notes: Vec<String>,
 }
@@ -68,6 +70,11 @@ fn without_script(
     if set.as_ref().is_some_and(RequestSet::has_captures) {
         check_captures(&plan.load)?;
     }
+    let has_conversations = set.as_ref().is_some_and(RequestSet::has_conversations);
+    let format = plan.events.as_ref().map(|events| events.format);
+    if has_conversations && format != Some(EventsFormat::Llm) {
+        return Err(RunnerError::SilentConversations);
+    }
     let addresses = addresses_of(plan, &more_hosts, network, &mut notes)?;
     let request_names = set.as_ref().map(|set| set.names().to_vec());
     let draws_requests = set.as_ref().is_some_and(RequestSet::uses_seed);
@@ -92,6 +99,7 @@ fn without_script(
         script: None,
         request_names,
         draws_requests,
+        has_conversations,
         notes,
     })
 }
@@ -145,6 +153,7 @@ fn by_script(
         script: Some(script),
         request_names: None,
         draws_requests: false,
+        has_conversations: false,
         notes: Vec::new(),
     })
 }
