@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::endpoint::{Endpoint, Shape};
 use super::prompts::Prompt;
-use super::{MAX_TOKENS, RequestsFileError};
+use super::{MAX_TOKENS, RequestsFileError, plain};
 
 /// The limit of tokens where a request must have one and none is given.
-const MAX_TOKENS_DEFAULT: u64 = 1024;
+pub(super) const MAX_TOKENS_DEFAULT: u64 = 1024;
 
 /// Changes the seed, so that numbers of tokens do not depend on how prompts are drawn.
 const TOKENS_STREAM: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -57,14 +57,43 @@ impl Bodies {
         })
     }
 
+    /// The body of each request of conversations, with a gap for what was said and the limit of
+    /// tokens.
+    pub(super) fn conversation_body(&self) -> Result<String, RequestsFileError> {
+        if self.endpoint.shape == Shape::Prompt {
+            return Err(RequestsFileError::Conversations);
+        }
+        let limit = self.limit_member().0;
+        let name = limit.split('"').nth(1).unwrap_or_default();
+        if self.extra.contains_key(name) {
+            return Err(RequestsFileError::Key(name.to_owned()));
+        }
+        let members = self.members(Vec::new(), None)?;
+        let escaped = plain(&members);
+        let members = escaped.strip_suffix('}').unwrap_or(&escaped);
+        Ok(format!("{members},{{{{$conversation}}}}}}"))
+    }
+
+    /// What a request has before and after its limit of tokens.
+    pub(super) fn limit_member(&self) -> (&'static str, &'static str) {
+        match self.endpoint.dialect {
+            Dialect::OpenAi if self.endpoint.limits_completion => {
+                ("\"max_completion_tokens\":", "")
+            }
+            Dialect::OpenAi | Dialect::Completions | Dialect::Anthropic => ("\"max_tokens\":", ""),
+            Dialect::Responses => ("\"max_output_tokens\":", ""),
+            Dialect::Ollama => ("\"options\":{\"num_predict\":", "}"),
+        }
+    }
+
     /// The body of one request.
     pub(super) fn body(
         &self,
         prompt: Prompt,
         tokens: Option<u64>,
     ) -> Result<String, RequestsFileError> {
-        let mut members: Members = vec![("model".to_owned(), self.model.as_str().into())];
-        let mut add = |name: &str, value: Value| members.push((name.to_owned(), value));
+        let mut said: Members = Vec::new();
+        let mut add = |name: &str, value: Value| said.push((name.to_owned(), value));
         let dialect = self.endpoint.dialect;
         match (self.endpoint.shape, prompt) {
             (Shape::Messages, Prompt::Text(text)) => {
@@ -85,23 +114,30 @@ impl Bodies {
                 return Err(RequestsFileError::Messages);
             }
         }
+        let limit = match (dialect, tokens) {
+            (Dialect::Anthropic, None) => Some(MAX_TOKENS_DEFAULT),
+            _ => tokens,
+        };
+        self.members(said, limit)
+    }
+
+    /// An object of what is said, the limit of tokens if there is one, and what all requests have.
+    fn members(&self, said: Members, tokens: Option<u64>) -> Result<String, RequestsFileError> {
+        let mut members: Members = vec![("model".to_owned(), self.model.as_str().into())];
+        members.extend(said);
+        let mut add = |name: &str, value: Value| members.push((name.to_owned(), value));
+        let dialect = self.endpoint.dialect;
         add("stream", true.into());
         if matches!(dialect, Dialect::OpenAi | Dialect::Completions) {
             add("stream_options", json!({"include_usage": true}));
         }
-        match (dialect, tokens) {
-            (Dialect::OpenAi, Some(tokens)) if self.endpoint.limits_completion => {
-                add("max_completion_tokens", tokens.into());
-            }
-            (Dialect::OpenAi | Dialect::Completions, Some(tokens)) => {
-                add("max_tokens", tokens.into());
-            }
-            (Dialect::Anthropic, _) => {
-                add("max_tokens", tokens.unwrap_or(MAX_TOKENS_DEFAULT).into());
-            }
-            (Dialect::Responses, Some(tokens)) => add("max_output_tokens", tokens.into()),
-            (Dialect::Ollama, Some(tokens)) => add("options", json!({"num_predict": tokens})),
-            (_, None) => (),
+        if let Some(tokens) = tokens {
+            let (before, after) = self.limit_member();
+            let member = format!("{{{before}{tokens}{after}}}");
+            let member: Map<String, Value> = serde_json::from_str(&member).unwrap_or_default();
+            member
+                .into_iter()
+                .for_each(|(name, value)| add(&name, value));
         }
         if self.ignore_eos {
             add("ignore_eos", true.into());
@@ -117,7 +153,7 @@ impl Bodies {
 }
 
 /// The texts of the messages of a system, which is apart from the others in Anthropic's interface.
-fn without_system(messages: Vec<Value>) -> (Option<String>, Vec<Value>) {
+pub(super) fn without_system(messages: Vec<Value>) -> (Option<String>, Vec<Value>) {
     let text = |message: &Value| match (message["role"].as_str(), message["content"].as_str()) {
         (Some("system"), Some(text)) => Some(text.to_owned()),
         _ => None,

@@ -55,6 +55,14 @@ pub enum RequestsFileError {
     /// The endpoint takes no messages.
     #[error("a prompt is a text at this path, and not messages")]
     Messages,
+    /// As [`RequestsFileError::Messages`], of conversations.
+    #[error("a conversation has messages, but a request to this path has a text (\"prompt\")")]
+    Conversations,
+    /// Recorded answers are wanted, and one is missing.
+    #[error(
+        "--history recorded: a turn has no recorded answer (--history live takes the server's)"
+    )]
+    NoAnswer,
     /// A key of [`Bodies::extra`] is one that the request has.
     #[error("--extra: {0:?} is set by other options of the command")]
     Key(String),
@@ -88,16 +96,36 @@ fn within(
     prompts: impl IntoIterator<Item = Prompt>,
     headers: &[(String, String)],
     seed: u64,
-    mut variables: Option<&mut Variables>,
+    variables: Option<&mut Variables>,
 ) -> Result<Made, RequestsFileError> {
-    let mut made = Made {
-        text: String::new(),
-        prompts: 0,
-        words_min: u64::MAX,
-        words_max: 0,
-        words: 0,
-    };
-    let plain = |text: &str| Variables::default().template(&MarkedText::plain(text));
+    let mut made = Made::nothing();
+    let begin = beginning(bodies, headers, None, variables);
+    let mut tokens = bodies.output_tokens(seed);
+    for prompt in prompts {
+        made.note_words(prompt.words());
+        let body = bodies.body(prompt, tokens.next().flatten())?;
+        let body = Value::from(plain(&body));
+        made.text += &format!("{begin}\"body_text\":{body}}}\n");
+        if made.text.len() > max_bytes {
+            return Err(RequestsFileError::TooLarge(made.prompts, max_bytes >> 20));
+        }
+    }
+    Ok(made)
+}
+
+/// A text as a template that stands for it.
+fn plain(text: &str) -> String {
+    Variables::default().template(&MarkedText::plain(text))
+}
+
+/// The beginning of each line: where its request goes, and its headers. `more` is one that is a
+/// template.
+fn beginning(
+    bodies: &Bodies,
+    headers: &[(String, String)],
+    more: Option<(String, String)>,
+    mut variables: Option<&mut Variables>,
+) -> String {
     let path = &bodies.endpoint.path;
     let path = match &mut variables {
         Some(variables) => {
@@ -112,23 +140,30 @@ fn within(
         let value = given.next().map_or(*value, |(_, value)| value);
         ((*name).to_owned(), Value::from(plain(value)))
     });
-    let header = Value::from(own.collect::<Map<String, Value>>());
-    let begin = format!("{{\"path\":{},\"header\":{header},", Value::from(path));
-    let mut tokens = bodies.output_tokens(seed);
-    for prompt in prompts {
-        let words = prompt.words();
-        made.prompts += 1;
-        made.words += words;
-        made.words_min = made.words_min.min(words);
-        made.words_max = made.words_max.max(words);
-        let body = bodies.body(prompt, tokens.next().flatten())?;
-        let body = Value::from(plain(&body));
-        made.text += &format!("{begin}\"body_text\":{body}}}\n");
-        if made.text.len() > max_bytes {
-            return Err(RequestsFileError::TooLarge(made.prompts, max_bytes >> 20));
+    let more = more.map(|(name, value)| (name, Value::from(value)));
+    let header = Value::from(own.chain(more).collect::<Map<String, Value>>());
+    format!("{{\"path\":{},\"header\":{header},", Value::from(path))
+}
+
+impl Made {
+    /// A file without requests.
+    fn nothing() -> Self {
+        Self {
+            text: String::new(),
+            prompts: 0,
+            words_min: u64::MAX,
+            words_max: 0,
+            words: 0,
         }
     }
-    Ok(made)
+
+    /// The next request or conversation has so many words.
+    fn note_words(&mut self, words: u64) {
+        self.prompts += 1;
+        self.words += words;
+        self.words_min = self.words_min.min(words);
+        self.words_max = self.words_max.max(words);
+    }
 }
 
 #[cfg(test)]

@@ -61,6 +61,11 @@ fn numbered(mut number: u64, list: &[&str; WORDS.len()]) -> String {
     word
 }
 
+/// Adds so many random words to a text.
+pub(super) fn add_words(text: &mut String, words: u64, random: &mut Rng) {
+    (0..words).for_each(|_| add_random(text, random));
+}
+
 fn add_random(text: &mut String, random: &mut Rng) {
     if !text.is_empty() {
         text.push(' ');

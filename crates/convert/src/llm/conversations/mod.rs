@@ -4,15 +4,20 @@
 //! question, or the results of tools. After each turn comes an answer, which the server gives in a
 //! run and which a collection may have recorded.
 
+mod lines;
+mod mooncake;
 mod read;
+mod synthetic;
 
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+pub use lines::{Manner, lines};
 pub(super) use read::messages_of;
 pub use read::read;
+pub use synthetic::synthetic;
 
 /// The most turns of a conversation.
 pub const MAX_TURNS: usize = 10_000;
@@ -73,60 +78,16 @@ pub struct Conversations {
     pub first_skipped_line: Option<usize>,
 }
 
-impl Conversation {
-    /// The conversation as a line of JSON, in the form that [`read`] calls its own.
-    #[must_use]
-    pub fn to_line(&self) -> String {
-        let mut object = Map::new();
-        let mut add = |name: &str, value: Value| object.insert(name.to_owned(), value);
-        if let Some(id) = &self.id {
-            add("id", id.as_str().into());
-        }
-        if let Some(at_ms) = self.at_ms {
-            add("at_ms", at_ms.into());
-        }
-        match self.opening.as_slice() {
-            [] => {}
-            [only] if only == &message("system", only["content"].as_str().unwrap_or_default()) => {
-                add("system", only["content"].clone());
-            }
-            several => {
-                add("opening", several.to_vec().into());
-            }
-        }
-        let turns: Vec<Value> = self.turns.iter().map(Turn::to_value).collect();
-        add("turns", turns.into());
-        Value::from(object).to_string()
-    }
-}
-
 impl Turn {
-    fn to_value(&self) -> Value {
-        let mut object = Map::new();
-        let mut add = |name: &str, value: Value| object.insert(name.to_owned(), value);
-        match self.messages.as_slice() {
-            [only] if only == &message("user", only["content"].as_str().unwrap_or_default()) => {
-                add("user", only["content"].clone());
-            }
-            several => {
-                add("messages", several.to_vec().into());
-            }
+    /// A turn with one message, and nothing that is known of its answer.
+    fn asking(message: Value) -> Self {
+        Self {
+            messages: vec![message],
+            max_tokens: None,
+            think_ms: None,
+            tool: None,
+            answer: None,
         }
-        if let Some(max_tokens) = self.max_tokens {
-            add("max_tokens", max_tokens.into());
-        }
-        if let Some(think_ms) = self.think_ms {
-            add("think_ms", think_ms.into());
-        }
-        if let Some(Tool { result, wait_ms }) = &self.tool {
-            add("tool", json!({"result": result, "wait_ms": wait_ms}));
-        }
-        if let Some(answer) = &self.answer {
-            let text = answer["content"].as_str().unwrap_or_default();
-            let is_text = answer == &message("assistant", text);
-            add("answer", if is_text { text.into() } else { answer.clone() });
-        }
-        object.into()
     }
 }
 

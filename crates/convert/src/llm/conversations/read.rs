@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::json_text::{JsonText, JsonTextError};
-use super::{Conversation, Conversations, MAX_TURNS, Tool, Turn, message};
+use super::{Conversation, Conversations, MAX_TURNS, Tool, Turn, message, mooncake};
 
 /// What is expected, in messages.
 const EXPECTED: &str = "expected \"turns\", \"conversations\" or \"messages\"";
@@ -73,9 +73,16 @@ pub fn read(text: &str, max: usize) -> Result<Conversations, JsonTextError> {
         skipped: 0,
         first_skipped_line: None,
     };
+    let mut mooncake = mooncake::Sessions::default();
     for object in &objects {
         if read.conversations.len() >= max {
             break;
+        }
+        if object.get().contains(mooncake::KEY)
+            && let Ok(line) = file.parse::<mooncake::Line>(object.get())
+        {
+            mooncake.add(&line);
+            continue;
         }
         let conversation = conversation(file, object.get())?;
         if conversation.turns.is_empty() {
@@ -86,6 +93,9 @@ pub fn read(text: &str, max: usize) -> Result<Conversations, JsonTextError> {
             read.conversations.push(conversation);
         }
     }
+    let mut of_trace = mooncake.finish();
+    of_trace.truncate(max);
+    read.conversations.append(&mut of_trace);
     if read.conversations.is_empty() {
         let first = objects.first().map_or(text, |first| first.get());
         return Err(file.at(first, format!("no object has a turn ({EXPECTED})")));

@@ -1,7 +1,9 @@
 //! Each form, with what it means, and texts that are refused.
 
-use serde_json::json;
+use plan::distribution::{Count, Delay};
+use serde_json::{Map, json};
 
+use super::super::{Bodies, Endpoint, Synthetic};
 use super::*;
 
 fn one(text: &str) -> Conversation {
@@ -84,18 +86,180 @@ fn all_turns_of_sharegpt_are_read() {
 }
 
 #[test]
-fn what_is_written_is_read_as_the_same_conversation() {
-    for text in [
-        r#"{"turns": [{"user": "a"}]}"#,
-        r#"{"id":"i","at_ms":3,"system":"s","turns":[{"user":"a\n\u0000","answer":"b"}]}"#,
-        r#"{"opening":[{"role":"developer","content":"d"}],"turns":[{"user":"a"}]}"#,
-        r#"{"turns":[{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}]}"#,
-        r#"{"turns":[{"user":"","max_tokens":1,"think_ms":2,"tool":{"result":"r"}}]}"#,
-        r#"{"messages":[{"role":"user","name":"n","content":"a"},{"role":"assistant"}]}"#,
-    ] {
-        let conversation = one(text);
-        assert_eq!(one(&conversation.to_line()), conversation, "{text}");
+fn lines_of_one_session_of_a_trace_are_the_turns_of_a_conversation() {
+    let lines = [
+        r#"{"timestamp": 0, "input_length": 6, "output_length": 4, "hash_ids": [7], "session_id": 3}"#,
+        r#"{"timestamp": 100, "input_length": 5, "output_length": 1, "hash_ids": [7]}"#,
+        r#"{"timestamp": 900, "delay": 500, "input_length": 15, "output_length": 2, "session_id": 3}"#,
+        r#"{"timestamp": 2900, "input_length": 18, "output_length": 2, "session_id": 3}"#,
+    ];
+    let read = read(&lines.join("\n"), 10).unwrap();
+    let [first, second] = read.conversations.as_slice() else {
+        panic!("{read:?}");
+    };
+    assert_eq!((first.id.as_deref(), first.at_ms), (Some("3"), Some(0)));
+    let facts = |conversation: &Conversation| -> Vec<_> {
+        let turns = conversation.turns.iter().map(|turn| {
+            let text = turn.messages[0]["content"].as_str().unwrap().to_owned();
+            let words = text.split(' ').count();
+            (words, turn.max_tokens, turn.think_ms)
+        });
+        turns.collect()
+    };
+    // The third request repeats 6 + 4 tokens, the fourth one 15 + 2.
+    assert_eq!(
+        facts(first),
+        [
+            (6, Some(4), Some(0)),
+            (5, Some(2), Some(500)),
+            (1, Some(2), Some(2000))
+        ]
+    );
+    assert_eq!((second.id.as_deref(), second.at_ms), (None, Some(100)));
+    // Equal blocks are equal texts.
+    let text = |conversation: &Conversation| conversation.turns[0].messages[0].clone();
+    let (first, second) = (text(first), text(second));
+    let [first, second] = [&first, &second].map(|it| it["content"].as_str().unwrap());
+    assert!(first.starts_with(second), "{first} / {second}");
+}
+
+fn bodies(path: &str) -> Bodies {
+    Bodies {
+        endpoint: Endpoint::of(path, None).unwrap(),
+        model: "m".to_owned(),
+        output_tokens: None,
+        ignore_eos: false,
+        extra: Map::new(),
     }
+}
+
+/// The lines of conversations, as values.
+fn lines_of(bodies: &Bodies, manner: &Manner, text: &str) -> Vec<Value> {
+    let read = read(text, 10).unwrap();
+    let made = lines(bodies, manner, read.conversations, &[], 1).unwrap();
+    let lines = made.text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+const TWO_TURNS: &str = concat!(
+    r#"{"id":"c","at_ms":7,"system":"{{s}}","turns":[{"user":"a {{x}}"},"#,
+    r#"{"user":"b","think_ms":5,"max_tokens":9,"tool":{"result":"r","wait_ms":2}}]}"#,
+);
+
+#[test]
+fn a_line_has_a_gap_for_what_was_said_and_the_rules_of_the_run() {
+    let manner = Manner {
+        context_tokens: Some(130),
+        session_header: Some("X-Session".to_owned()),
+        ..Manner::default()
+    };
+    let mut of_openai = bodies("/v1/chat/completions");
+    of_openai.output_tokens = Some(Count::fixed(20));
+    let lines = lines_of(&of_openai, &manner, TWO_TURNS);
+    let line = &lines[0];
+    assert_eq!(line["header"]["X-Session"], "{{$conversation.id}}");
+    assert_eq!(line.get("at"), None);
+    let body = line["body_text"].as_str().unwrap();
+    assert!(
+        body.starts_with("{\"model\":\"m\",\"stream\":true,"),
+        "{body}"
+    );
+    assert!(body.ends_with(",{{$conversation}}}"), "{body}");
+    let conversation = &line["conversation"];
+    assert_eq!(conversation["context"], 130);
+    assert_eq!(conversation["limit"], json!(["\"max_tokens\":", ""]));
+    assert_eq!(conversation["opening"], json!([message("system", "{{s}}")]));
+    let [first, second] = conversation["turns"].as_array().unwrap().as_slice() else {
+        panic!("{conversation}");
+    };
+    assert_eq!(first["messages"], json!([message("user", "a {{x}}")]));
+    assert_eq!(
+        (&first["max_tokens"], &second["max_tokens"]),
+        (&json!(20), &json!(9))
+    );
+    assert_eq!(second["think_ms"], 5.0);
+    assert_eq!(second["tool"], json!({"result": "r", "wait_ms": 2}));
+    // A conversation may begin with its second turn, so the answer to the first one is made up.
+    let answer = first["answer"]["content"].as_str().unwrap();
+    assert_eq!(answer.split(' ').count(), 20);
+    assert_eq!(second.get("answer"), None);
+    let cold = Manner {
+        starts_cold: true,
+        keeps_moments: true,
+        ..Manner::default()
+    };
+    let line = &lines_of(&of_openai, &cold, TWO_TURNS)[0];
+    assert_eq!(line["conversation"]["begins_anywhere"], false);
+    assert_eq!(line["conversation"]["turns"][0].get("answer"), None);
+    assert_eq!(line["at"], 7);
+}
+
+#[test]
+fn the_system_of_anthropic_is_no_message() {
+    let lines = lines_of(&bodies("/v1/messages"), &Manner::default(), TWO_TURNS);
+    let conversation = &lines[0]["conversation"];
+    assert_eq!(conversation["system"], "{{s}}");
+    assert_eq!(conversation["opening"], json!([]));
+    assert_eq!(conversation["turns"][0]["max_tokens"], 1024);
+}
+
+#[test]
+fn times_are_drawn_for_turns_that_have_none() {
+    let manner = Manner {
+        think: Some(Delay::parse("2s").unwrap()),
+        tool_wait: Some(Delay::parse("500ms").unwrap()),
+        ..Manner::default()
+    };
+    let lines = lines_of(&bodies("/v1/chat/completions"), &manner, TWO_TURNS);
+    let turns = &lines[0]["conversation"]["turns"];
+    assert_eq!(turns[0]["think_ms"], 2000.0);
+    assert_eq!(turns[1]["think_ms"], 5.0);
+    assert_eq!(turns[0]["tool"]["wait_ms"], 500.0);
+    assert_eq!(turns[1]["tool"]["wait_ms"], 2);
+}
+
+#[test]
+fn conversations_that_cannot_be_had_are_refused() {
+    let read = || read(TWO_TURNS, 10).unwrap().conversations;
+    let refused = |path: &str, manner: &Manner, extra: &str| {
+        let mut bodies = bodies(path);
+        bodies.extra = crate::llm::parse_extra(extra).unwrap();
+        let made = lines(&bodies, manner, read(), &[], 1);
+        made.expect_err(path).to_string()
+    };
+    let recorded = Manner {
+        repeats_recorded: true,
+        ..Manner::default()
+    };
+    let chat = "/v1/chat/completions";
+    assert!(refused("/v1/completions", &Manner::default(), "{}").contains("has messages"));
+    assert!(refused(chat, &recorded, "{}").contains("no recorded answer"));
+    let extra = "{\"max_tokens\": 3}";
+    assert!(refused(chat, &Manner::default(), extra).contains("max_tokens"));
+}
+
+#[test]
+fn synthetic_conversations_have_so_many_turns_and_words() {
+    let first = Synthetic {
+        prompts: 3,
+        words: Count::fixed(5),
+        shared_words: 2,
+    };
+    let made: Vec<_> = synthetic(&first, Count::fixed(4), 1).collect();
+    assert_eq!(made.len(), 3);
+    for conversation in &made {
+        let words = conversation.turns.iter().map(|turn| {
+            let text = turn.messages[0]["content"].as_str().unwrap();
+            text.split(' ').count()
+        });
+        assert_eq!(words.collect::<Vec<_>>(), [7, 5, 5, 5]);
+    }
+    assert_eq!(
+        made,
+        synthetic(&first, Count::fixed(4), 1).collect::<Vec<_>>()
+    );
 }
 
 #[test]
