@@ -1,5 +1,6 @@
 //! Arguments of `wrkbench llm`: prompts, and those of a run or of a search.
 
+mod conversations;
 mod search;
 
 use std::ops::RangeInclusive;
@@ -10,14 +11,16 @@ use clap::{Arg, Args, FromArgMatches};
 use convert::llm::{Bodies, Endpoint, MAX_PROMPTS, MAX_TOKENS, MAX_WORDS, Synthetic};
 use plan::distribution::Count;
 use plan::{
-    AskedTokens, Dialect, EventsFormat, GivenOptions, Heading, InvalidValue, Target, find_option,
-    units,
+    AskedTokens, Dialect, EventsFormat, GivenOptions, Heading, InvalidValue, Pacing, Target,
+    find_option, units,
 };
 use serde_json::{Map, Value};
 
 use super::run::VersionMode;
 use super::{Refusal, Request, RunArgs, RunRequest};
 
+use conversations::ConversationArgs;
+pub(crate) use conversations::{ConversationSource, ConversationTexts};
 pub(crate) use search::LlmSearchRequest;
 pub(super) use search::{is_search, parse_search};
 
@@ -107,6 +110,8 @@ struct PromptArgs {
     #[arg(long, value_name = "JSON", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = convert::llm::parse_extra)]
     extra: Option<Map<String, Value>>,
+    #[command(flatten)]
+    conversations: ConversationArgs,
     /// Print the requests, for --requests FILE, and send nothing
     #[arg(long, help_heading = HEADING)]
     print: bool,
@@ -197,36 +202,51 @@ pub(crate) enum PromptSource {
         max: u64,
     },
     Synthetic(Synthetic),
+    Conversations(Box<ConversationSource>),
 }
 
 impl PromptArgs {
     fn source(&self) -> PromptSource {
+        let first = self.synthetic();
+        let max = self.prompt_count.unwrap_or(MAX_PROMPTS);
+        if let Some(conversations) = self.conversations.source(first, max) {
+            return conversations;
+        }
         match &self.prompts {
             Some(path) => PromptSource::File {
                 path: path.clone(),
-                max: self.prompt_count.unwrap_or(MAX_PROMPTS),
+                max,
             },
-            None => PromptSource::Synthetic(Synthetic {
-                prompts: self.prompt_count.unwrap_or(PROMPTS_DEFAULT),
-                words: self.prompt_words.as_ref().map_or(
-                    const { Count::fixed(convert::llm::WORDS_DEFAULT) },
-                    |words| words.count,
-                ),
-                shared_words: self.shared_prefix.unwrap_or(0),
-            }),
+            None => PromptSource::Synthetic(self.synthetic()),
+        }
+    }
+
+    /// Prompts of random words.
+    fn synthetic(&self) -> Synthetic {
+        let words = self.prompt_words.as_ref().map(|words| words.count);
+        let usual = const { Count::fixed(convert::llm::WORDS_DEFAULT) };
+        Synthetic {
+            prompts: self.prompt_count.unwrap_or(PROMPTS_DEFAULT),
+            words: words.unwrap_or(usual),
+            shared_words: self.shared_prefix.unwrap_or(0),
         }
     }
 
     /// What makes the load, for the name of the requests.
     fn load(&self, endpoint: &Endpoint) -> String {
         let text = |given: &Option<Distribution>| given.as_ref().map(|it| it.text.clone());
-        let prompts = match self.source() {
-            PromptSource::File { max, .. } => (max, None, 0),
-            PromptSource::Synthetic(synthetic) => {
+        let prompts = match &self.prompts {
+            Some(_) => (self.prompt_count.unwrap_or(MAX_PROMPTS), None, 0),
+            None => {
+                let synthetic = self.synthetic();
                 let words = text(&self.prompt_words);
                 let words = words.unwrap_or_else(|| convert::llm::WORDS_DEFAULT.to_string());
                 (synthetic.prompts, Some(words), synthetic.shared_words)
             }
+        };
+        let prompts = match self.conversations.is_given() {
+            true => format!("{prompts:?}, {:?}", self.conversations.load()),
+            false => format!("{prompts:?}"),
         };
         let of_endpoint = (endpoint.dialect.name(), endpoint.takes_messages());
         let limit = (text(&self.output_tokens), self.ignore_eos);
@@ -256,6 +276,7 @@ impl PromptArgs {
     }
 
     fn check(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
+        self.conversations.check()?;
         let refuse = |text: &str| Err(Refusal(text.to_owned()));
         match self.ignore_eos {
             true if !endpoint.can_ignore_eos() => Err(Refusal(format!(
@@ -306,13 +327,19 @@ impl LlmCommandArgs {
             add_header(run.options_mut(), name, value)?;
         }
         let load = own.load(&endpoint);
-        let prompts = own.source();
+        let mut prompts = own.source();
         let asked = own.output_tokens.as_ref().map(|tokens| AskedTokens {
             output_tokens: tokens.text.clone(),
             ignore_eos: endpoint.can_ignore_eos().then_some(own.ignore_eos),
         });
         match super::run_request(run, super::Dialect::Native)? {
             Request::Run(mut run) => {
+                if let PromptSource::Conversations(source) = &mut prompts {
+                    source.manner.keeps_moments = run.plan.pacing.speed().is_some();
+                    if run.plan.pacing == Pacing::Closed {
+                        run.plan.pacing = Pacing::Users;
+                    }
+                }
                 if let Some((name, _)) = key {
                     check_key_header(&run, name)?;
                 }

@@ -50,7 +50,9 @@ pub(crate) use convert::{ConvertRequest, CurlArgs, Destination, HarArgs, Request
 pub(crate) use demo::DemoArgs;
 pub(crate) use grpc::{GrpcAction, GrpcRequest};
 use llm::LlmCommandArgs;
-pub(crate) use llm::{LlmRequest, LlmSearchRequest, PromptSource};
+pub(crate) use llm::{
+    ConversationSource, ConversationTexts, LlmRequest, LlmSearchRequest, PromptSource,
+};
 pub(crate) use man::ManArgs;
 pub(crate) use outputs::{OutputsArgs, StreamTarget};
 pub(crate) use planned::run_of_plan;

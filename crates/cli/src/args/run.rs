@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, Parser};
 use plan::secrets::hide_secrets;
-use plan::{GivenOptions, OptionError, ProfiledServer, RunPlan, Target};
+use plan::{GivenOptions, OptionError, Pacing, ProfiledServer, RunPlan, Target};
 use results::records::RecordForm;
-use runner::{Invocation, Variables};
+use runner::{FilePace, Invocation, Variables};
 
 use super::plan_options::OptionArgs;
 use super::report::{ReportArgs, ReportValues, Traits};
@@ -217,12 +217,13 @@ impl DescribedRun {
         }
         let made = options.plan(target);
         let mut plan = made.map_err(|error| Refusal(error.to_string()))?;
-        if let Some(path) = options
-            .path("request-file")
-            .filter(|path| has_moments(path))
-        {
+        if let Some(path) = options.path("request-file") {
             let refused = |error: OptionError| Refusal(format!("{error} ({path:?})"));
-            options.follow_moments(&mut plan).map_err(refused)?;
+            match runner::pace_of_request_file(files::named(path), &reading()) {
+                FilePace::Moments => options.follow_moments(&mut plan).map_err(refused)?,
+                FilePace::Users if plan.pacing == Pacing::Closed => plan.pacing = Pacing::Users,
+                FilePace::Users | FilePace::Options => {}
+            }
         }
         plan.request.script_args = self.script_arguments;
         if let Some(file) = &mut plan.request.file {
@@ -383,11 +384,6 @@ fn check_profile(server: &str, fleet: Option<&FleetRequest>) -> Result<(), Refus
         ))),
         _ => Ok(()),
     }
-}
-
-/// Whether the requests of a file have moments.
-fn has_moments(path: &Path) -> bool {
-    runner::request_file_has_moments(files::named(path), &reading())
 }
 
 /// What reading a request file needs.

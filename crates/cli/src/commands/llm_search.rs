@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use convert::llm;
 use jiff::Timestamp;
 use plan::parse_headers;
 
-use super::llm::{ReadPrompts, about, read};
+use super::llm::{MadeRequests, WantedRequests, about, make};
 use super::sweep;
 use crate::args::LlmSearchRequest;
 use crate::console::Console;
@@ -86,12 +85,19 @@ fn write_requests(
         ));
     }
     let seed = arguments.seed.unwrap_or(SEED);
-    let prompts = request.prompts.clone();
-    let ReadPrompts { prompts, .. } = read(prompts, bodies, seed, &request.load, &tell_note)?;
-    let headers = parse_headers(&request.headers.join("\n"))?;
-    let made = llm::requests_file(bodies, prompts, &headers, seed, None)
-        .map_err(|error| anyhow!(error))?;
-    tell_note(format!("{}, in {}", about(&made), file.display()));
+    let wanted = WantedRequests {
+        prompts: request.prompts.clone(),
+        bodies,
+        headers: &parse_headers(&request.headers.join("\n"))?,
+        seed,
+        load: &request.load,
+    };
+    let MadeRequests { made, .. } = make(wanted, None, &tell_note)?;
+    tell_note(format!(
+        "{}, in {}",
+        about(&made, request.prompts.what()),
+        file.display()
+    ));
     let written = file.parent().map_or(Ok(()), |folder| {
         fs::DirBuilder::new()
             .recursive(true)
