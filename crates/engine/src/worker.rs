@@ -374,13 +374,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         // After sending what was due, because it may take a tenth of a millisecond.
         if self.accounting.recorder().tick(now_ns) {
-            if let Some(conversations) = &self.sender.conversations {
-                self.accounting
-                    .recorder()
-                    .note_conversations(conversations.counts());
-            }
-            self.accounting
-                .report(self.network.pool.established, now_ns);
+            self.report(now_ns);
         }
         if self.network.pool.outstanding == 0 {
             self.network.io.poll_until(0);
@@ -400,6 +394,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             &mut self.accounting.usage,
         );
         Ok(Some(until_ns))
+    }
+
+    /// Reports what has happened since the previous report.
+    fn report(&mut self, now_ns: u64) {
+        if let Some(conversations) = &self.sender.conversations {
+            let counts = conversations.counts();
+            self.accounting.recorder().note_conversations(counts);
+        }
+        self.accounting
+            .report(self.network.pool.established, now_ns);
     }
 
     /// Opens connections, ends what takes too long, and sends the requests that are due.

@@ -21,6 +21,8 @@ mod attribution;
 mod breakdown;
 #[path = "simulated/connections.rs"]
 mod connections;
+#[path = "simulated/conversations.rs"]
+mod conversations;
 #[path = "simulated/drain.rs"]
 mod drain;
 #[path = "simulated/errors.rs"]

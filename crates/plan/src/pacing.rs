@@ -55,9 +55,9 @@ pub enum Pacing {
         /// Seed of random arrivals; even ones do not use it.
         seed: u64,
     },
-    /// Users have the conversations of the plan's request file, one after the other: each has as
-    /// many as there may be requests in flight. A request is due when its user has read and thought,
-    /// so the users' number bounds the load, but nobody waits for another one's response.
+    /// Users have the conversations of the plan's request file, one after the other. There are as
+    /// many users as there may be requests in flight. A request is due when its user has read the
+    /// answer before it and thought.
     Users,
     /// Open loop with the moments of the plan's request file: a log
     /// ([`RequestFile::log`](crate::RequestFile)), or a file whose requests have the key `at`. The

@@ -244,10 +244,9 @@ impl PromptArgs {
                 (synthetic.prompts, Some(words), synthetic.shared_words)
             }
         };
-        let prompts = match self.conversations.is_given() {
-            true => format!("{prompts:?}, {:?}", self.conversations.load()),
-            false => format!("{prompts:?}"),
-        };
+        let talks = self.conversations.is_given();
+        let conversations = talks.then(|| self.conversations.load());
+        let prompts = (prompts, conversations);
         let of_endpoint = (endpoint.dialect.name(), endpoint.takes_messages());
         let limit = (text(&self.output_tokens), self.ignore_eos);
         let extra = self.extra.as_ref().filter(|extra| !extra.is_empty());

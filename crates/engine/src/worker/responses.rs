@@ -1,12 +1,12 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
 use super::breakdown::Ended;
-use super::conversations::AnsweredTurn;
 use super::network::Network;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
+use crate::exchanges::{Exchange, TokenTimes};
 use eventloop::EventLoop;
 use protocol::{Event, ExchangeId, Failure, Response, Said, Session, SessionError, Transport};
 use results::ErrorKind;
@@ -237,14 +237,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     self.accounting
                         .stream_ended(exchanges, exchange, total, at_ns);
                 }
-                Event::Said(exchange, said) => match *said {
-                    Said::Error { status, body } => self.accounting.note_error_body(status, body),
-                    Said::Answer(answer) => {
-                        if let Some(conversations) = &mut self.sender.conversations {
-                            conversations.said(key, exchange, answer);
-                        }
-                    }
-                },
+                Event::Said(exchange, said) => self.on_said(key, exchange, *said),
                 Event::Failed(exchange, failure) => {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }
@@ -280,6 +273,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(reusable)
     }
 
+    /// The server of a language model has said something.
+    #[cold]
+    fn on_said(&mut self, key: u32, exchange: ExchangeId, said: Said) {
+        match said {
+            Said::Error { status, body } => self.accounting.note_error_body(status, body),
+            Said::Answer(answer) => {
+                if let Some(conversations) = &mut self.sender.conversations {
+                    conversations.said(key, exchange, answer);
+                }
+            }
+        }
+    }
+
     /// A whole response has arrived.
     #[inline]
     fn note_served(&mut self, key: u32, at_ns: u64) {
@@ -294,6 +300,22 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.network.pool[key].failures = 0;
         self.note_server(key, true);
         self.accounting.stall.note_response(at_ns);
+    }
+
+    /// A response has arrived as a whole, but its request has failed.
+    #[cold]
+    fn on_failing_response(
+        &mut self,
+        (key, id): (u32, ExchangeId),
+        exchange: (&Exchange, &TokenTimes, u128),
+        failed: (ErrorKind, u64),
+        at_ns: u64,
+    ) {
+        self.sender.forget(key, id, at_ns);
+        self.note_served(key, at_ns);
+        let pool = &mut self.network.pool;
+        self.accounting
+            .count_failure(pool, key, exchange, failed, at_ns);
     }
 
     #[inline]
@@ -324,12 +346,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             false => None,
         };
         if let Some(kind) = failure {
-            self.sender.forget(key, id, at_ns);
-            self.note_served(key, at_ns);
-            let pool = &mut self.network.pool;
             let failed = (kind, response.bytes);
-            self.accounting
-                .count_failure(pool, key, (&exchange, &tokens, trace), failed, at_ns);
+            self.on_failing_response((key, id), (&exchange, &tokens, trace), failed, at_ns);
             return Ok(());
         }
         self.note_served(key, at_ns);
@@ -345,13 +363,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         recorder.left(1, at_ns);
         let is_good =
             !recorder.judges() || recorder.judge((&exchange, &tokens), response.status, at_ns);
-        if self.sender.conversations.is_some() {
-            let answered = AnsweredTurn {
-                arrived_ns,
-                status: response.status,
-                tokens: &tokens,
-                is_good,
-            };
+        if let Some(talks) = &self.sender.conversations {
+            let answered = talks.answer((arrived_ns, response.status), &tokens, is_good);
             self.sender.turn_answered((key, id), &answered);
         }
         let ended = Ended {

@@ -370,7 +370,7 @@ fn h1_context(settings: &WorkerSettings, source: &dyn RequestSource) -> H1Contex
         format: events.format,
         end_marker: events.end_marker().as_bytes().into(),
         dialect: events.dialect,
-        keeps_answers: false,
+        keeps_answers: settings.has_conversations,
     });
     let mut context = H1Context::new(Limits::default(), source.wants_responses());
     if settings.plan.tracing.server_timing {

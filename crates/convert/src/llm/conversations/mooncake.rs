@@ -2,8 +2,9 @@
 //! the turns of a conversation.
 //!
 //! The format is that of the traces of <https://github.com/kvcache-ai/Mooncake>, with `session_id`
-//! and `delay` as later collections have them. A block of `hash_ids` stands for 512 tokens, so equal
-//! numbers become equal texts: what a cache of prefixes finds in the trace, it finds in the run.
+//! and `delay` as later collections have them. A block of `hash_ids` stands for 512 tokens, so that
+//! equal numbers become equal texts: what a cache of prefixes finds in the trace, it finds in the
+//! run.
 
 use std::collections::HashMap;
 

@@ -88,9 +88,9 @@ fn all_turns_of_sharegpt_are_read() {
 #[test]
 fn lines_of_one_session_of_a_trace_are_the_turns_of_a_conversation() {
     let lines = [
-        r#"{"timestamp": 0, "input_length": 6, "output_length": 4, "hash_ids": [7], "session_id": 3}"#,
+        r#"{"timestamp": 0, "input_length": 6, "output_length": 4, "hash_ids":[7],"session_id":3}"#,
         r#"{"timestamp": 100, "input_length": 5, "output_length": 1, "hash_ids": [7]}"#,
-        r#"{"timestamp": 900, "delay": 500, "input_length": 15, "output_length": 2, "session_id": 3}"#,
+        r#"{"timestamp":900,"delay": 500, "input_length": 15, "output_length":2,"session_id":3}"#,
         r#"{"timestamp": 2900, "input_length": 18, "output_length": 2, "session_id": 3}"#,
     ];
     let read = read(&lines.join("\n"), 10).unwrap();

@@ -38,7 +38,7 @@ pub(super) static METRICS: [MetricRow; 5] = [
     row("conversations", &[], "conversations", (Unit::Count, Higher, CONVERSATIONS),
         Getter::Count(|run| Some(part(run.recording)?.begun))),
     row("conversation_goodput", &[], "good conversations", (Unit::Percent, Higher, ENDED),
-        Getter::Share(|run| run.recording.parts.good.and(part(run.recording)).map(|it| it.good),
+        Getter::Share(|run| run.recording.parts.good.and_then(|_| Some(part(run.recording)?.good)),
                       |run| part(run.recording).map_or(0, ConversationRecording::ended))),
     row("conversations_failed", &[], "failed conversations", (Unit::Count, Lower, CONVERSATIONS),
         Getter::Part(|run| Some(part(run.recording)?.failed),
@@ -86,7 +86,8 @@ pub(super) fn exported() -> Vec<ExportedMetric> {
         "Conversations of the window that have ended",
         |it| {
             let ended = it.snapshot.parts.conversations.as_ref()?;
-            let parts = [("done", ended.done), ("context", ended.context), ("failed", ended.failed)];
+            let (done, context, failed) = (ended.done, ended.context, ended.failed);
+            let parts = [("done", done), ("context", context), ("failed", failed)];
             Some(Value::Parts(parts.map(|(name, n)| (name.to_owned(), n)).into()))
         }) }]
 }
