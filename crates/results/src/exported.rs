@@ -189,7 +189,10 @@ pub fn exported() -> Vec<ExportedMetric> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::{Counters, Errors, GoodRecording, LlmRecording, PartRecordings, Statuses};
+    use crate::{
+        ConversationRecording, Counters, Errors, GoodRecording, LlmRecording, PartRecordings,
+        Statuses,
+    };
 
     use super::*;
 
@@ -229,6 +232,7 @@ mod tests {
             busiest_worker: Some(0.5),
             parts: PartRecordings {
                 llm: Some(LlmRecording::default()),
+                conversations: Some(ConversationRecording::default()),
                 good: Some(GoodRecording::default()),
                 ..PartRecordings::default()
             },
@@ -274,6 +278,7 @@ mod tests {
                 "gen_ai.client.operation.time_to_first_chunk",
                 "wrkbench.time_per_token",
                 "wrkbench.output_tokens",
+                "wrkbench.conversations",
                 "wrkbench.judged",
             ]
         );

@@ -556,7 +556,8 @@ pub fn percentile_of(name: &str) -> Option<(&str, f64)> {
 /// Whether a name is that of a telemetry metric. Names of kernel counters contain a dot.
 #[must_use]
 pub fn is_telemetry(name: &str) -> bool {
-    name.starts_with("sockets_") || (name.contains('.') && percentile_of(name).is_none())
+    let is_counter = || name.contains('.') && Metric::known(name).is_none();
+    name.starts_with("sockets_") || is_counter()
 }
 
 /// Names of everything that can be judged, with percentiles as most people ask for them.

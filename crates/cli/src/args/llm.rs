@@ -20,6 +20,7 @@ use super::run::VersionMode;
 use super::{Refusal, Request, RunArgs, RunRequest};
 
 use conversations::ConversationArgs;
+pub(super) use conversations::HEADING as CONVERSATIONS;
 pub(crate) use conversations::{ConversationSource, ConversationTexts};
 pub(crate) use search::LlmSearchRequest;
 pub(super) use search::{is_search, parse_search};

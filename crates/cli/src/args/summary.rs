@@ -5,6 +5,7 @@ use plan::Heading;
 
 use super::guide;
 use super::help::{FLEET_HEADING, HEADING};
+use super::llm;
 use super::run::RunArgs;
 
 /// The screen: lines, and columns of the lines that are composed here.
@@ -30,6 +31,9 @@ const COMMON_OF_RUN: [&str; 13] = [
     "fail-if",
     "once",
 ];
+
+/// The options of conversations in the summary of `wrkbench llm`.
+const COMMON_OF_CONVERSATIONS: [&str; 3] = ["conversations", "turns", "think"];
 
 /// Options of experiments that few people set.
 const SELDOM: [&str; 4] = ["max-failures", "stop-at", "no-try", "journal"];
@@ -127,6 +131,9 @@ fn group<'a>(command: &str, arg: &'a Arg) -> Option<&'a str> {
         }
     }
     let heading = arg.get_help_heading()?;
+    if heading == llm::CONVERSATIONS && !COMMON_OF_CONVERSATIONS.contains(&long) {
+        return Some("of conversations");
+    }
     if command == "run" {
         // A run has too many of its own, so most are named by their headings.
         let is_listed = COMMON_OF_RUN.contains(&long) || long == "help";

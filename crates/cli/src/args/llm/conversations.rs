@@ -10,7 +10,7 @@ use plan::distribution::{Count, Delay};
 
 use super::{Distribution, PromptSource, Refusal, parse_number};
 
-const HEADING: &str = "Conversations";
+pub(in crate::args) const HEADING: &str = "Conversations";
 
 /// The most tokens of a context: no model has so large a window.
 const MAX_CONTEXT: u64 = 1_000_000_000;
