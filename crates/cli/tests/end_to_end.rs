@@ -66,6 +66,8 @@ mod commands;
 mod compare;
 #[path = "end_to_end/connecting.rs"]
 mod connecting;
+#[path = "end_to_end/conversations.rs"]
+mod conversations;
 #[path = "end_to_end/convert.rs"]
 mod convert;
 #[path = "end_to_end/cookies.rs"]
