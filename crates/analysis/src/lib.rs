@@ -17,6 +17,7 @@ mod places;
 mod read;
 mod repetitions;
 mod request_names;
+mod request_sample;
 mod resolution;
 mod searches;
 pub mod sequential;
@@ -32,6 +33,7 @@ pub use places::{ALL_PLACES, by_common_place, by_place};
 pub use read::{FILE_FACTOR, ReadError, Reading, paths_of};
 pub use repetitions::unlike_loads;
 pub use request_names::{NAME_FACTOR, by_request_name, of_request_name, request_names};
+pub use request_sample::{RequestSample, SampledRequest};
 pub use searches::{SearchRun, SearchSummary};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use results::{HookOutput, Measured, Metric, RunResult, SearchStep, Setting, Warning};
 
-use crate::LoadPart;
+use crate::{LoadPart, RequestSample};
 
 /// Below this share of its fixed rate, a run has missed the rate.
 const RATE_SHARE_MIN: f64 = 0.99;
@@ -50,6 +50,8 @@ pub struct Observation {
     pub trial: Option<Box<TrialFacts>>,
     /// Why the run failed; it is then excluded from averages.
     pub failure: Option<String>,
+    /// Some of its requests, if there is a record of each.
+    pub requests: Option<Box<RequestSample>>,
     /// The text or file that each part of the run's name comes from.
     pub origins: Vec<Origin>,
 }

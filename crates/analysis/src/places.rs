@@ -122,6 +122,7 @@ pub(crate) fn without_result(run: &Observation) -> Observation {
         lower_bounds: _,
         without_own: _,
         result: _,
+        requests: _,
         trial,
         failure: _,
         origins,

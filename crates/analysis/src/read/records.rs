@@ -11,6 +11,7 @@ use results::{ErrorKind, Histogram};
 use serde::Deserialize;
 
 use super::{ReadError, Reading, alone, not_understood, unreadable};
+use crate::request_sample::Sampler;
 use crate::{Form, Observation};
 
 /// A longer line is none of ours.
@@ -32,7 +33,7 @@ pub(super) fn are_in(head: &[u8]) -> bool {
 /// # Errors
 /// If a line is no record, except for the last one, which may be cut off.
 pub(super) fn read(input: &mut dyn BufRead, path: &Path) -> Result<Reading, ReadError> {
-    let mut totals = Totals::default();
+    let (mut totals, mut sampler) = (Totals::default(), Sampler::default());
     let mut columns: Option<Vec<Option<Column>>> = None;
     let (mut line, mut number, mut notes) = (Vec::new(), 0_u64, Vec::new());
     loop {
@@ -55,7 +56,10 @@ pub(super) fn read(input: &mut dyn BufRead, path: &Path) -> Result<Reading, Read
             Some(columns) => of_csv(text, columns),
         };
         match record {
-            Some(record) if is_whole => totals.add(&record),
+            Some(record) if is_whole => {
+                totals.add(&record);
+                sampler.add(record.point(), record.error.as_deref());
+            }
             _ if !is_whole && line.len() < LINE_BYTES_MAX as usize => {
                 let name = path.display();
                 notes.push(format!("{name}: line {number} is cut off and was left out"));
@@ -74,6 +78,7 @@ pub(super) fn read(input: &mut dyn BufRead, path: &Path) -> Result<Reading, Read
         form: Form::Object,
         run: 1,
         values: totals.values(),
+        requests: Some(Box::new(sampler.finish())),
         ..Observation::default()
     };
     Ok(Reading {
@@ -95,6 +100,13 @@ struct Record<'a> {
     #[serde(borrow)]
     error: Option<Cow<'a, str>>,
     bytes: Option<u64>,
+}
+
+impl Record<'_> {
+    /// When it was due in seconds, and its latency in microseconds.
+    fn point(&self) -> (f64, f64) {
+        (self.due_us / 1e6, (self.ended_us - self.due_us).max(0.0))
+    }
 }
 
 /// The fields of a line of CSV (RFC 4180).
@@ -293,6 +305,24 @@ mod tests {
             ] {
                 assert_eq!(values.get(name), Some(&expected), "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn the_requests_themselves_are_kept_for_a_chart() {
+        for text in [JSON, CSV] {
+            let reading = reading(text).expect("they are records");
+            let sample = reading.observations[0].requests.as_deref();
+            let sample = sample.expect("each has a record");
+            assert_eq!(sample.total, 3);
+            let all = sample.requests.iter();
+            let all = all.map(|it| (it.due_s, it.latency_us, it.error.as_deref()));
+            let expected = [
+                (0.001, 2_000.0, None),
+                (0.001, 10_000.0, Some("timeout")),
+                (0.001, 90_000.0, Some("in_flight")),
+            ];
+            assert_eq!(Vec::from_iter(all), expected);
         }
     }
 
