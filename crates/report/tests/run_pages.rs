@@ -1066,3 +1066,76 @@ fn a_run_without_responses_has_no_numbers_of_the_server() {
     );
     assert!(!text.contains("the numbers are the server's"), "{text}");
 }
+
+/// A run of which there are these records, as lines of CSV without what is not shown.
+fn recorded(records: impl Iterator<Item = (u32, u32, &'static str)>) -> Observation {
+    let mut text = "due_time,due_us,sent_us,ended_us,status,error\n".to_owned();
+    for (due_us, latency_us, error) in records {
+        let ended_us = due_us + latency_us;
+        text += &format!("t,{due_us}.0,{due_us}.0,{ended_us}.0,200,{error}\n");
+    }
+    let reading = Reading::of_bytes(text.as_bytes(), Path::new("r.csv")).expect("records");
+    reading.observations.into_iter().next().expect("a run")
+}
+
+#[test]
+fn a_run_with_records_has_a_point_for_each_request() {
+    let page = page_of(&[recorded(
+        [
+            (1_000_000, 2_000, ""),
+            (1_500_000, 900_000, "timeout"),
+            (2_000_000, 0, "unsent"),
+            (2_500_000, 5_000, ""),
+        ]
+        .into_iter(),
+    )]);
+    check_page(&page);
+    let shown = section(&page, "requests").unwrap();
+    assert!(shown.lead.contains("4 of 4 shown"), "{}", shown.lead);
+    let chart = chart(&page, "requests-0");
+    let all = chart.marks.iter();
+    let all: Vec<_> = all
+        .map(|marks| (marks.name.as_str(), marks.x.clone(), marks.y.clone()))
+        .collect();
+    let expected = [
+        (
+            "Response",
+            vec![1.0, 2.5],
+            vec![Some(2_000.0), Some(5_000.0)],
+        ),
+        ("Error: timeout", vec![1.5], vec![Some(900_000.0)]),
+        // A logarithmic axis cannot show it.
+        ("Error: unsent", vec![2.0], vec![None]),
+    ];
+    assert_eq!(all, expected);
+    assert!(
+        chart
+            .description
+            .contains("The slowest response took 5 ms, due at 2.5 s"),
+        "{}",
+        chart.description
+    );
+}
+
+#[test]
+fn of_many_requests_a_page_says_how_many_are_shown() {
+    let records = |requests: u32| (0..requests).map(|number| (number * 100, number % 90, ""));
+    let page = page_of(&[recorded(records(20_000))]);
+    let lead = &section(&page, "requests").unwrap().lead;
+    assert!(
+        lead.contains("5,000 of 20,000 shown: the slowest, and"),
+        "{lead}"
+    );
+    assert_eq!(chart(&page, "requests-0").marks[0].x.len(), 5_000);
+    // Several files have a chart each.
+    let [one, other] = [30, 40].map(|requests| recorded(records(requests)));
+    let other = Observation {
+        source: "other.csv".to_owned(),
+        ..other
+    };
+    let page = page_of(&[one, other]);
+    let titles = charts(&page).filter(|chart| chart.id.starts_with("requests-"));
+    let titles: Vec<_> = titles.map(|chart| chart.title.clone()).collect();
+    assert_eq!(titles.len(), 2, "{titles:?}");
+    assert!(titles[1].ends_with(": 40 of 40 shown"), "{titles:?}");
+}

@@ -16,6 +16,7 @@ mod order;
 mod over_time;
 mod parts;
 mod phases;
+mod requests;
 mod responses;
 mod run_verdict;
 mod searches;
@@ -41,7 +42,7 @@ enum Entry {
 
 use Entry::{Own, Parts};
 
-const ALL: [Entry; 29] = [
+const ALL: [Entry; 30] = [
     Own(verdict::section),
     Own(searches::section),
     Own(capacity::section),
@@ -57,6 +58,7 @@ const ALL: [Entry; 29] = [
     Parts(SectionPosition::Contents),
     Parts(SectionPosition::Addresses),
     Own(over_time::section),
+    Own(requests::section),
     Own(phases::section),
     Own(responses::section),
     Parts(SectionPosition::Server),
