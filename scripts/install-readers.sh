@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what tests use as second opinions: parsers from PyPI and the JUnit schema of Jenkins for
-# our formats, llama.cpp for servers of language models. Everything goes below target/readers,
-# nothing into the system.
+# our formats, pandas and DuckDB for records, llama.cpp for servers of language models. Everything
+# goes below target/readers, nothing into the system.
 #
 # Does nothing when all are there. Never fails: without a network or Python it says what is
 # missing, and the tests that want it say that they were skipped.
@@ -12,6 +12,8 @@ readers=${CARGO_TARGET_DIR:-target}/readers
 
 # The versions that the tests were written for.
 packages="junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2 opentelemetry-proto==1.45.0"
+# What reads records of requests in docs/records.md; 40 MB.
+frames="pandas==3.1.1 duckdb==2.0.1"
 # llama.cpp with its HTTP server, a package of 34 MB without dependencies.
 llama=xllamacpp==2026.10.11549
 # Its source archive contains the schema of the xunit plugin of Jenkins.
@@ -41,6 +43,7 @@ file_of() {
     case $1 in
     python) echo venv/bin/python ;;
     llama) echo llama/bin/python ;;
+    frames) echo frames/bin/python ;;
     schema) echo junit-10.xsd ;;
     *) echo "$1" ;;
     esac
@@ -65,6 +68,9 @@ install_into() {
 
 # shellcheck disable=SC2086 # one word per package
 install_python() { install_into "$readers/venv" $packages; }
+
+# shellcheck disable=SC2086 # one word per package
+install_frames() { install_into "$readers/frames" $frames; }
 
 install_llama() { install_into "$readers/llama" "$llama"; }
 
@@ -101,6 +107,7 @@ reader() {
 reader python "$packages"
 reader schema "$pytest"
 reader llama "$llama"
+reader frames "$frames"
 
 if [ -n "$missing" ]; then
     say "missing:$missing (needs a network, python3 with venv, apt-get); their tests cannot run"

@@ -6,6 +6,7 @@
 #[path = "../fixture/mod.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod fixture;
+mod records;
 #[path = "../export/runs.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod runs;
@@ -18,10 +19,15 @@ use runs::Set;
 use serde_json::{Value, json};
 use testkit::Folder;
 
+/// Where `scripts/install-readers.sh` installs them.
+fn readers() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    target.join("readers")
+}
+
 /// Where a reader is. `None`: the test is skipped.
 fn reader(name: &str) -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let readers = target.join("readers");
+    let readers = readers();
     let path = readers.join(name);
     // The packages of a half made environment are not there yet.
     let is_whole = !name.starts_with("venv/") || readers.join("python.installed").exists();
