@@ -1,6 +1,7 @@
 //! HTTP/3: handshakes, lost datagrams and their times, on links whose round trip is known.
 
 use crate::quic_server::{Log, QuicServer, Reply, SETTINGS, Served};
+use crate::records;
 use crate::simulation::{MS, S, Simulation};
 use engine::WorkerResult;
 use eventloop::sim::{DatagramCounts, DatagramFaults};
@@ -112,6 +113,19 @@ fn the_time_of_the_server_is_in_the_latency_and_not_in_the_round_trip() {
     assert_eq!(range(run.service_time()), always(27 * MS));
     let quic = run.ended.recording.parts.quic.as_ref().expect("it is QUIC");
     assert_near(quic.min_rtt.max_ns(), ROUND_TRIP_NS);
+}
+
+#[test]
+fn each_stream_has_a_record_of_its_own() {
+    let records = records::of_streams(simulation(), |simulation| {
+        let server = QuicServer::new(|number| Reply::After((number % 3) * 7 * MS));
+        run(simulation, 4, server).ended
+    });
+    for expected_ms in [20, 27, 34] {
+        let answered = records.iter().filter(|it| it.without_response.is_none());
+        let mut same = answered.filter(|it| it.ended_ns - it.sent_ns == expected_ms * MS);
+        assert!(same.any(|it| it.status == 200), "{expected_ms} ms");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Many requests on a connection (HTTP/2): each has its own time, timeout and failure.
 
+use crate::records;
 use crate::simulation::{MS, S, Simulation, US, waits_ns};
 use engine::WorkerResult;
 use engine::source::Fixed;
@@ -10,8 +11,9 @@ use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::reader::Reader;
 use protocol::h2::settings::id;
 use protocol::h2::{PREFACE, StreamId, writer};
+use results::records::WithoutResponse;
 use results::{ErrorKind, Legacy};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -188,6 +190,30 @@ fn requests_share_a_connection() {
     );
     assert_eq!(ended.recording.errors.events(), 0);
     assert_eq!(attempts(&peer_log), 1);
+}
+
+#[test]
+fn each_stream_has_a_record_of_its_own() {
+    let simulation = Simulation::new().timeout(50 * MS);
+    let records = records::of_streams(simulation, |simulation| {
+        let mut number = 0;
+        let (ended, _) = run(simulation, 4, move |_| {
+            number += 1;
+            match number % 50 {
+                0 => Reply::Silence,
+                _ => Reply::After(10 * MS),
+            }
+        });
+        ended
+    });
+    let took_ms = |reason: Option<WithoutResponse>| {
+        let of_reason = records.iter().filter(|it| it.without_response == reason);
+        let took = of_reason.map(|it| (it.status, (it.ended_ns - it.sent_ns) / MS));
+        took.collect::<BTreeSet<_>>()
+    };
+    assert_eq!(took_ms(None), BTreeSet::from([(200, 10)]));
+    let timed_out = Some(WithoutResponse::Failed(ErrorKind::Timeout));
+    assert_eq!(took_ms(timed_out), BTreeSet::from([(0, 50)]));
 }
 
 #[test]

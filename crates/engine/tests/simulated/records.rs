@@ -4,9 +4,10 @@
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, Run, S, Simulation};
 use crate::tokens;
-use engine::{RecordLimits, RecordMessage, RecordSender};
-use results::ErrorKind;
+use engine::{RecordLimits, RecordMessage, RecordSender, WorkerResult};
 use results::records::{RequestRecord, WithoutResponse};
+use results::{ErrorKind, Recording};
+use std::sync::mpsc::Receiver;
 
 /// The run with its records, and how many of these were lost.
 fn recorded(
@@ -17,6 +18,12 @@ fn recorded(
     let (sender, receiver) = RecordSender::new(limits);
     simulation.settings.records = Some(sender);
     let run = simulation.run(peer);
+    let (records, lost) = received(&receiver);
+    (run, records, lost)
+}
+
+/// What a run has sent, and how many records were lost.
+fn received(receiver: &Receiver<RecordMessage>) -> (Vec<RequestRecord>, u64) {
     let (mut records, mut lost) = (Vec::new(), 0);
     for message in receiver.try_iter() {
         if let RecordMessage::Batch(batch) = message {
@@ -25,19 +32,39 @@ fn recorded(
             batch.give_back();
         }
     }
-    (run, records, lost)
+    (records, lost)
+}
+
+/// The records of a run over streams of one connection, which are as many as its requests and have
+/// its times.
+pub(crate) fn of_streams(
+    mut simulation: Simulation,
+    run: impl FnOnce(Simulation) -> WorkerResult,
+) -> Vec<RequestRecord> {
+    let (sender, receiver) = RecordSender::new(RecordLimits::default());
+    simulation.settings.records = Some(sender);
+    let ended = run(simulation);
+    let (records, lost) = received(&receiver);
+    assert_eq!(lost, 0);
+    check_counts(&ended.recording, &records);
+    let service_ns: u128 = answered(&records)
+        .map(|it| u128::from(it.ended_ns - it.sent_ns))
+        .sum();
+    assert_eq!(service_ns, ended.recording.service_time.sum_ns());
+    assert!(records.iter().all(|it| it.connection == 0), "{records:?}");
+    records
 }
 
 fn all(simulation: Simulation, peer: HttpPeer) -> (Run, Vec<RequestRecord>) {
     let (run, records, lost) = recorded(simulation, peer, RecordLimits::default());
     assert_eq!(lost, 0);
-    check_counts(&run, &records);
+    check_counts(&run.recording, &records);
     (run, records)
 }
 
 /// Each request of the run has exactly one record.
-fn check_counts(run: &Run, records: &[RequestRecord]) {
-    let counters = &run.recording.counters;
+fn check_counts(recording: &Recording, records: &[RequestRecord]) {
+    let counters = &recording.counters;
     let count = |reason: Option<WithoutResponse>| {
         let same = records.iter().filter(|it| it.without_response == reason);
         same.count() as u64
@@ -47,11 +74,7 @@ fn check_counts(run: &Run, records: &[RequestRecord]) {
     assert_eq!(count(Some(WithoutResponse::Unsent)), counters.unsent);
     for kind in ErrorKind::ALL {
         let failed = count(Some(WithoutResponse::Failed(*kind)));
-        assert_eq!(
-            failed,
-            run.recording.errors.count(*kind).exchanges,
-            "{kind}"
-        );
+        assert_eq!(failed, recording.errors.count(*kind).exchanges, "{kind}");
     }
 }
 
