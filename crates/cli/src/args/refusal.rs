@@ -5,7 +5,7 @@ use std::error::Error as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plan::PlanError;
 
-use super::foreign;
+use super::{foreign, planned};
 
 /// The message, without the program name and without a line feed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,8 @@ impl Refusal {
             ErrorKind::UnknownArgument => {
                 let word = text(error, ContextKind::InvalidArg);
                 match foreign::advice_on_surplus(name, &word) {
-                    _ if word.starts_with('-') => Self::of_clap(error, declaration),
+                    _ if word.starts_with('-') => of_single_runs(name, &word)
+                        .unwrap_or_else(|| Self::of_clap(error, declaration)),
                     Some(advice) => Self(format!("{word}: a surplus argument ({advice})")),
                     None => Self(format!(
                         "{word}: a surplus argument ({})",
@@ -84,6 +85,17 @@ impl Refusal {
             _ => first_line(error),
         })
     }
+}
+
+/// For an option that only single runs have, given to a command that makes many of them.
+fn of_single_runs(command: &str, word: &str) -> Option<Refusal> {
+    const MANY_RUNS: [&str; 3] = ["sweep", "search", "versus"];
+    let name = word.strip_prefix("--")?;
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    let reason = planned::refusal(name).filter(|_| MANY_RUNS.contains(&command))?;
+    Some(Refusal(format!(
+        "--{name}: an option of single runs, not of wrkbench {command} ({reason})"
+    )))
 }
 
 /// How a command is called, on one line: `usage: wrkbench table [OPTIONS] [FILE]...`.

@@ -170,7 +170,7 @@ static OPTIONS: &[OptionSpec<ReportValues>] = &[
          record has the times, status, error and bytes of a request. Requests of the warm-up have \
          none (docs/records.md).",
     )
-    .elsewhere("it is of one run, and others would overwrite the file"),
+    .elsewhere("each of many runs would overwrite the file; make the run alone for its records"),
     option(
         "fail-if",
         Setter::Parsed(|it, text| {

@@ -856,6 +856,24 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--conections 5 U",
             "--conections: unknown option (did you mean --connections?)",
         ),
+        (
+            "versus --records r.csv U U",
+            "--records: an option of single runs, not of wrkbench versus (each of many runs would \
+             overwrite the file; make the run alone for its records)",
+        ),
+        (
+            "sweep --json=r.json U",
+            "--json: an option of single runs, not of wrkbench sweep (a sweep saves every run \
+             itself)",
+        ),
+        (
+            "search --over rate --once U",
+            "--once: an option of single runs, not of wrkbench search (a sweep makes runs)",
+        ),
+        (
+            "compare --records r.csv a b",
+            "--records: unknown option (--help lists all)",
+        ),
         ("-y U", "-y: unknown option (--help lists all)"),
         (
             "--re 5 U",

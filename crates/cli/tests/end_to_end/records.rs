@@ -6,7 +6,8 @@ use std::fs;
 use serde_json::Value;
 use testkit::Folder;
 
-use crate::harness::{Run, load, program, site};
+use crate::harness::{Run, load, program, site, site_with};
+use crate::http3;
 use testkit::Process;
 
 /// The records of a file of JSON lines.
@@ -51,6 +52,75 @@ fn each_request_has_a_record_over_each_protocol() {
         let run = run.with(options).with(&["--records", &path]).run();
         check_counts(&run, &records_in(&path));
     }
+}
+
+#[test]
+fn each_stream_of_http3_has_a_record() {
+    let (site, folder) = (site_with(http3::options()), Folder::new());
+    let path = folder.join("r.jsonl").display().to_string();
+    let run = load(&site).connections(2).with(&["--http3", "-m4"]);
+    let run = run.requests(200).with(&["--records", &path]).run();
+    check_counts(&run, &records_in(&path));
+}
+
+#[test]
+fn requests_of_a_script_have_records() {
+    let (site, folder) = (site(), Folder::new());
+    let path = folder.join("r.jsonl").display().to_string();
+    let script = "local sent = 0\n\
+                  function request()\n\
+                    sent = sent + 1\n\
+                    return wrk.format('GET', sent % 3 == 0 and '/?status=404' or '/')\n\
+                  end\n\
+                  function response(status, headers, body) end\n";
+    let run = load(&site).threads(2).requests(90).script(script);
+    let run = run.with(&["--records", &path]).run();
+    let records = records_in(&path);
+    check_counts(&run, &records);
+    let not_found = records.iter().filter(|it| it["status"] == 404).count() as u64;
+    assert_eq!(not_found, run.result.recording.statuses.count(404));
+    assert!(not_found > 0);
+}
+
+#[test]
+fn requests_of_a_language_model_have_records_with_their_tokens() {
+    let (site, folder) = (site(), Folder::new());
+    let path = folder.join("r.jsonl").display().to_string();
+    let load = load(&site).at("/v1/chat/completions?llm=openai&tokens=6&finish=length");
+    let load = load.by("llm").requests(20).with(&["--model", "m"]);
+    let options = [
+        "--prompt-words",
+        "5",
+        "--output-tokens",
+        "6",
+        "--records",
+        &path,
+    ];
+    let run = load.with(&options).run();
+    let records = records_in(&path);
+    check_counts(&run, &records);
+    let parts = &run.result.recording.parts;
+    let llm = parts.llm.as_ref().expect("tokens are read");
+    let sum = |column: &str| -> u64 { records.iter().filter_map(|it| it[column].as_u64()).sum() };
+    assert_eq!(sum("tokens_out"), llm.output_tokens);
+    assert_eq!(sum("tokens_in"), llm.input_tokens);
+    for record in &records {
+        let time = |column: &str| record[column].as_f64().unwrap();
+        assert!(time("first_token_us") >= time("first_byte_us"), "{record}");
+        assert!(time("first_token_us") <= time("ended_us"), "{record}");
+    }
+}
+
+#[test]
+fn a_page_of_records_shows_the_requests() {
+    let (site, folder) = (site(), Folder::new());
+    let path = folder.join("r.jsonl").display().to_string();
+    load(&site).requests(50).with(&["--records", &path]).run();
+    let page = folder.join("r.html").display().to_string();
+    let output = Process::start(program(&["report", &path, "-o", &page])).finish();
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("50 of 50 shown"));
 }
 
 #[test]
