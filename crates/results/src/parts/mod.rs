@@ -26,6 +26,7 @@ pub mod log;
 pub mod names;
 pub mod profile;
 pub mod quic;
+pub mod scrape;
 pub mod server;
 pub mod telemetry;
 
@@ -159,6 +160,8 @@ parts! {
     breakdown: Option<breakdown::BreakdownRecording>,
     /// With `--server`: the CPU time of the server.
     server: Option<server::ServerRecording>,
+    /// With `--scrape`: what the server's own metrics were.
+    scraped: Option<scrape::ScrapeRecording>,
 }
 
 /// What a part adds to metrics, texts and pages. All of it is data or makes data; whatever shows
@@ -208,6 +211,7 @@ pub static ALL: [&PartView; 12] = [
     &log::VIEW,
     &quic::VIEW,
     &server::VIEW,
+    &scrape::VIEW,
     &profile::VIEW,
     &telemetry::VIEW,
 ];
