@@ -14,6 +14,7 @@ mod machine;
 mod procfs;
 mod profile;
 mod sampler;
+pub mod scrape;
 mod server;
 mod server_cpu;
 pub mod sockets;
