@@ -96,6 +96,51 @@ impl Client {
         Ok(client)
     }
 
+    /// For GET requests of one page, on a connection that is kept. Certificates are not verified.
+    /// Resolves the name of the server, but does not connect yet. A longer body is an error.
+    ///
+    /// # Errors
+    /// If there is no such name.
+    pub fn of_page(
+        target: &Target,
+        limit: Duration,
+        body_bytes_max: usize,
+    ) -> Result<Self, ClientError> {
+        let mut client = Self::with(
+            RunPlan::new(target.clone()),
+            Permit::default(),
+            TARGET_OPTIONS,
+        )?;
+        let addresses = client
+            .network()
+            .permitted_addresses(&target.host, &target.service);
+        let place = || format!("the host of {}", hide_secrets(&target.url));
+        client.addresses =
+            Some(addresses.map_err(|error| TargetError::Unresolved(place(), error))?);
+        client.deadline = Deadline::of_exchange(limit, plan::units::time(limit));
+        client.limits.captured_body_bytes_max = body_bytes_max;
+        client.keeps_connection = true;
+        Ok(client)
+    }
+
+    /// Reads the page of [`Self::of_page`].
+    ///
+    /// # Errors
+    /// If there is no response.
+    pub fn get(&mut self, headers: &[(String, String)]) -> Result<ReceivedResponse, NoResponse> {
+        let target = &self.plan.target;
+        let mut text = Vec::new();
+        let request = Request {
+            method: b"GET",
+            target: target.path.split('#').next().unwrap_or("/").as_bytes(),
+            host: target.host_header.as_bytes(),
+            headers,
+            body: None,
+        };
+        encode(&request, &mut text);
+        self.response(text)
+    }
+
     fn with(plan: RunPlan, permit: Permit, options: OptionNames) -> Result<Self, ClientError> {
         let seen = SeenCertificate::default();
         let tls = match plan.target.scheme {

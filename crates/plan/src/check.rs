@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::request::{check_header, is_token, may_be_early_data};
+use crate::secrets::hide_secrets;
 use crate::tracing::is_web_url;
 use crate::{
     AddressSpec, Alpn, Arrivals, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat,
@@ -18,6 +19,9 @@ use crate::{
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
 const MAX_UNIX_PATH_BYTES: usize = 107;
+
+/// Each page is read by a thread.
+const SCRAPED_MAX: usize = 16;
 
 /// A setting with an invalid value; displays as `connections 2: must be ...`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,6 +96,7 @@ impl RunPlan {
         self.check_secrets()?;
         check_tracing(&self.tracing, &self.request)?;
         self.profile.as_deref().map_or(Ok(()), check_profile)?;
+        check_scrape(&self.scrape)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -666,6 +671,19 @@ fn check_profile(server: &str) -> Result<(), PlanError> {
     checked.map_err(|problem| PlanError::new("profile", server, problem))
 }
 
+fn check_scrape(urls: &[String]) -> Result<(), PlanError> {
+    for (at, url) in urls.iter().enumerate() {
+        let problem = match Target::parse(url) {
+            Err(error) => error.to_string(),
+            Ok(_) if urls[..at].contains(url) => "given twice".to_owned(),
+            Ok(_) if at >= SCRAPED_MAX => format!("more than {SCRAPED_MAX} pages"),
+            Ok(_) => continue,
+        };
+        return Err(PlanError::new("scrape", hide_secrets(url), problem));
+    }
+    Ok(())
+}
+
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {
     let interval = telemetry.interval;
     if interval < MIN_SAMPLE_INTERVAL {
@@ -752,6 +770,25 @@ mod tests {
         let mut plan = plan();
         change(&mut plan);
         assert_eq!(plan.check(), Ok(()));
+    }
+
+    #[test]
+    fn pages_of_metrics_are_urls_of_different_hosts_or_paths() {
+        let scraping = |urls: &[&str]| {
+            let urls: Vec<String> = urls.iter().map(|&url| url.to_owned()).collect();
+            move |plan: &mut RunPlan| plan.scrape = urls
+        };
+        accepted(scraping(&["http://h/metrics", "https://h:1/metrics?a=b"]));
+        for (urls, expected) in [
+            (&["h/metrics"][..], "scrape h/metrics: invalid URL"),
+            (&["http://h/", "http://h/"], "scrape http://h/: given twice"),
+        ] {
+            let error = refused(scraping(urls));
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let many: Vec<String> = (0..17).map(|page| format!("http://h/{page}")).collect();
+        let error = refused(|plan| plan.scrape = many);
+        assert_eq!(error, "scrape http://h/16: more than 16 pages");
     }
 
     #[test]

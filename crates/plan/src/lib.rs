@@ -151,6 +151,10 @@ pub struct RunPlan {
     /// of a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// URLs of the server's own metrics, in Prometheus's text format, which are read during the
+    /// run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scrape: Vec<String>,
     /// What is asked of the server about single requests.
     #[serde(default, skip_serializing_if = "TracingSpec::is_default")]
     pub tracing: TracingSpec,
@@ -187,6 +191,7 @@ impl RunPlan {
             telemetry: None,
             profile: None,
             server: None,
+            scrape: Vec::new(),
             tracing: TracingSpec::default(),
         }
     }

@@ -315,6 +315,9 @@ impl RunPlan {
         plan.target.url = hide_in_url(&plan.target.url);
         plan.target.path = hide_in_url(&plan.target.path);
         plan.proxy = plan.proxy.map(ProxySpec::without_secrets);
+        for url in &mut plan.scrape {
+            *url = hide_in_url(url);
+        }
         for (name, value) in &mut plan.request.headers {
             *value = hide_in_header(name, value);
         }
@@ -338,6 +341,9 @@ impl RunPlan {
         check("url", url, secrets_in_url(url))?;
         let path = &self.target.path;
         check("url", path, secrets_in_url(path))?;
+        for url in &self.scrape {
+            check("scrape", url, secrets_in_url(url))?;
+        }
         for (name, value) in &self.request.headers {
             check("header", value, secrets_in_header(name, value))?;
         }

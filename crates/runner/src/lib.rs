@@ -15,6 +15,7 @@ mod once;
 mod prepared_run;
 mod request_file;
 mod run_profile;
+mod run_scrape;
 mod run_telemetry;
 mod source_addresses;
 mod sources;
@@ -38,6 +39,7 @@ use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome, RunTimes}
 use judging::sentences::finding;
 use plan::secrets::{hide_in_url, hide_in_words};
 use plan::{FleetSchedule, Pacing, RunPlan, Scheme, TelemetrySpec};
+use results::parts::scrape::ScrapeRecording;
 use results::parts::server::ServerRecording;
 use results::{
     Backend, Environment, ErrorKind, Finding, Generator, LocalServer, MachineUsage, RunResult,
@@ -51,6 +53,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use telemetry::scrape::Scraper;
 use telemetry::{MachineMeter, Profiler, Sampler, ServerAddress, ServerCpuMeter, ServerMeter};
 
 /// Facts about the invocation that only the entry point of the program knows.
@@ -223,6 +226,7 @@ struct Meters {
     profiler: Option<Profiler>,
     server: Option<ServerMeter>,
     server_cpu: Option<ServerCpuMeter>,
+    scrapers: Vec<Scraper>,
 }
 
 /// A run that is ready to start.
@@ -470,11 +474,13 @@ impl Meters {
         let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
         // That of a fleet is the coordinator's.
         let profiled = plan.profile.as_deref().filter(|_| fleet.is_none());
+        let scraped = fleet.map_or(plan.scrape.as_slice(), |_| &[]);
         Ok(Self {
             sampler,
             profiler: run_profile::prepare(profiled)?,
             server: None,
             server_cpu: plan.server.as_deref().map(server_cpu_meter).transpose()?,
+            scrapers: run_scrape::prepare(scraped)?,
         })
     }
 
@@ -492,6 +498,7 @@ impl Meters {
             machine,
             server,
             server_cpu: self.server_cpu,
+            scrapers: self.scrapers,
         }
     }
 }
@@ -503,6 +510,7 @@ struct RunningMeters {
     machine: MachineMeter,
     server: Option<ServerMeter>,
     server_cpu: Option<ServerCpuMeter>,
+    scrapers: Vec<Scraper>,
 }
 
 /// What meters have measured.
@@ -511,6 +519,7 @@ struct Measured {
     server: Option<LocalServer>,
     telemetry: Option<Telemetry>,
     server_cpu: Option<ServerRecording>,
+    scraped: Option<ScrapeRecording>,
     /// The profile ends when the slowest requests are known.
     profile: RunProfile,
 }
@@ -519,6 +528,7 @@ impl RunningMeters {
     /// The times of the window are known, or have changed before it has begun.
     fn set_window(&self, times: RunTimes) {
         self.telemetry.begin(times);
+        run_scrape::begin(&self.scrapers, times);
         if let Some(meter) = &self.server_cpu {
             meter.begin(telemetry::Window {
                 begin_ns: times.measure_ns,
@@ -534,6 +544,7 @@ impl RunningMeters {
             server: self.server.map(|server| server.end()),
             telemetry: self.telemetry.finish(telemetry),
             server_cpu: self.server_cpu.and_then(ServerCpuMeter::finish),
+            scraped: run_scrape::finish(self.scrapers),
             profile: self.profile,
         }
     }
@@ -549,6 +560,7 @@ fn finished(
     let times = outcome.times;
     let mut recording = outcome.recording;
     recording.parts.server = measured.server_cpu;
+    recording.parts.scraped = measured.scraped;
     if let Some(location) = &mut recording.redirect_location
         && !basis.keeps_secrets
     {

@@ -1428,6 +1428,22 @@ pub static OPTIONS: &[OptionSpec] = &[
         OptionValue::or_unset(plan.server.clone(), Text)
     }),
     option(
+        "scrape",
+        Heading::Telemetry,
+        Setter::Text(|plan, url| plan.scrape.push(url)),
+        "Read the server's own metrics once a second: a page for Prometheus; may be repeated",
+    )
+    .long_help(
+        "Read the server's own metrics once a second, from a page for Prometheus like \
+         http://127.0.0.1:8000/metrics. Queue and cache of vLLM, SGLang and llama.cpp have titles \
+         (docs/llm.md). May be repeated",
+    )
+    .value_name("URL")
+    .repeatable()
+    .shown("scraped metrics", Other, |plan| {
+        OptionValue::list(plan.scrape.clone())
+    }),
+    option(
         "server-timing",
         Heading::Telemetry,
         Setter::Switch(|plan| plan.tracing.server_timing = true),
