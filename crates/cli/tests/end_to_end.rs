@@ -31,6 +31,7 @@
 //! | `many_connections` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
 //! | `stream` | `--stream`: its lines, destinations that fail, sweeps, searches, fleets |
+//! | `scrape` | the server's own metrics: text, result, page, pages that cannot be read |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
 //! | `sweep_url` | experiments without a file, and some cells of an experiment |
@@ -127,6 +128,8 @@ mod replay;
 mod report;
 #[path = "end_to_end/request_files.rs"]
 mod request_files;
+#[path = "end_to_end/scrape.rs"]
+mod scrape;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
 #[path = "end_to_end/search.rs"]

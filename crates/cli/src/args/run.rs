@@ -293,6 +293,11 @@ impl RunRequest {
                     .to_owned(),
             ));
         }
+        if fleet.is_some() && !plan.scrape.is_empty() {
+            let text = "--scrape: a fleet does not read the metrics of servers (make the run on \
+                        one machine)";
+            return Err(Refusal(text.to_owned()));
+        }
         if let Some(server) = &plan.profile {
             check_profile(server, fleet.as_ref())?;
         }

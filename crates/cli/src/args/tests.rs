@@ -1484,8 +1484,8 @@ fn every_option_is_in_the_table_of_the_contract() {
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
         on-lost once only-place order otlp output percentiles pipeline profile prometheus proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate records reflection replay request-file requests \
-        requests-per-connection resolve resolve-every samples script seed server server-timing sockets speed \
-        stages stream streams strict style threads timeout tls-resume trace-url traceparent tui u_latency unix-socket user verify \
+        requests-per-connection resolve resolve-every samples scrape script seed server server-timing sockets \
+        speed stages stream streams strict style threads timeout tls-resume trace-url traceparent tui u_latency unix-socket user verify \
         version warmup warmup-limit wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

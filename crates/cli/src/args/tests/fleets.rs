@@ -108,6 +108,10 @@ fn what_does_not_fit_a_fleet_is_refused() {
             "--records: a fleet does not send its records (make the run on one machine)",
         ),
         (
+            "--fleet nats://h --scrape http://h/ http://h:1/p",
+            "--scrape: a fleet does not read the metrics of servers (make the run on one machine)",
+        ),
+        (
             "--fleet nats://h --sockets= --samples s.jsonl http://h:1/p",
             "--samples: a fleet does not send its samples; the result has their summary",
         ),

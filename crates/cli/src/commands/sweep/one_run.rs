@@ -184,6 +184,10 @@ pub(super) fn check(
         let reason = "--profile: a sweep by a fleet takes no profiles; make single runs";
         return Err(reason.to_owned().into());
     }
+    if is_fleet && !plan.scrape.is_empty() {
+        let reason = "--scrape: a fleet does not read the metrics of servers";
+        return Err(reason.to_owned().into());
+    }
     if is_fleet {
         (plan.tls.cert, plan.tls.key) = (None, None);
     }
