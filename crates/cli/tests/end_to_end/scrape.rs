@@ -92,7 +92,7 @@ fn metrics_of_the_server_are_in_the_text_the_result_and_the_page() {
 fn metrics_of_the_server_are_conditions_and_columns() {
     let (site, metrics) = (site(), growing());
     let (url, json) = (url(&metrics), site.folder.file("r.json"));
-    let condition = "server_cache_hit_percent<50";
+    let condition = "server_cache_hit_percent<50%";
     let options = ["--scrape", &url, "--fail-if", condition, "--json", &json];
     let target = site.url("/");
     let mut arguments = vec!["-t1", "-c1", "-d200ms"];
@@ -100,9 +100,10 @@ fn metrics_of_the_server_are_conditions_and_columns() {
     arguments.push(&target);
     let output = Process::start(program(&arguments)).finish();
     assert_eq!(output.code, Some(2), "{}", output.stderr);
-    let table = program(&["table", "--format", "json", &json]);
+    let columns = ["--columns", "server_cache_hit_percent", &json];
+    let table = program(&[&["table"], &columns[..]].concat());
     let table = Process::start(table).finish().stdout;
-    assert!(table.contains("\"server_cache_hit_percent\""), "{table}");
+    assert!(table.contains("| avg | 25.0000 |"), "{table}");
 }
 
 #[test]
