@@ -42,6 +42,10 @@ struct RunSignals {
     last_response_ns: AtomicU64,
     opened_workers: AtomicU32,
     has_responses: AtomicBool,
+    /// Responses of the start that deny, of all workers.
+    denied: AtomicU32,
+    /// Some response of the start does not deny.
+    is_served: AtomicBool,
     /// When the window begins, if that was agreed upon during the warm-up; otherwise 0.
     measure_ns: AtomicU64,
 }
@@ -85,6 +89,24 @@ impl RunState {
     /// Whether any worker has had a whole response.
     pub(crate) fn has_responses(&self) -> bool {
         self.0.has_responses.load(Ordering::Relaxed)
+    }
+
+    /// Records that so many more responses deny. Returns how many there are.
+    pub(crate) fn note_denied(&self, more: u32) -> u32 {
+        match more {
+            0 => self.0.denied.load(Ordering::Relaxed),
+            more => self.0.denied.fetch_add(more, Ordering::Relaxed) + more,
+        }
+    }
+
+    /// Records that some response does not deny.
+    pub(crate) fn note_served(&self) {
+        self.0.is_served.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether some response of any worker does not deny.
+    pub(crate) fn is_served(&self) -> bool {
+        self.0.is_served.load(Ordering::Relaxed)
     }
 
     /// Records the time of a response, and returns the time of the last response of the whole run.

@@ -91,6 +91,32 @@ pub trait UsageProbe: Send {
     }
 }
 
+/// What the first responses of a run were that stops if the server denies all of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FirstResponses {
+    /// Those with status 401, 403 or 404, before any other one.
+    pub denied: u32,
+    /// Another response came.
+    pub is_served: bool,
+    /// The run gave up because of them.
+    pub has_given_up: bool,
+}
+
+impl FirstResponses {
+    /// Adds those of another worker.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.denied = self.denied.saturating_add(other.denied);
+        self.is_served |= other.is_served;
+        self.has_given_up |= other.has_given_up;
+    }
+
+    /// Whether there were only such responses, as far as the run has waited for others.
+    #[must_use]
+    pub fn are_denied(&self) -> bool {
+        self.has_given_up || self.denied > 0 && !self.is_served
+    }
+}
+
 /// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct RunOutcome {
@@ -115,11 +141,10 @@ pub struct RunOutcome {
     /// It did so because every connection was refused in a way that another attempt does not
     /// change.
     pub is_refused: bool,
+    /// With [`RunPlan::stops_if_denied`]: what the first responses were.
+    pub first_responses: FirstResponses,
     /// Details of the first connection error that had any, such as why a certificate was rejected.
     pub first_error_detail: Option<(ErrorKind, String)>,
-    /// With a language model's streams: status and begin of the body of a worker's first response
-    /// that was an error.
-    pub first_refusal: Option<(u16, Vec<u8>)>,
     /// Resource usage of the workers' threads within the window, by worker. Workers that did not
     /// report it are missing.
     pub workers: Vec<WorkerUsage>,

@@ -147,7 +147,7 @@ impl Armed {
             grace.note_wait(waits_from_ns, waited_until_ns);
             match message {
                 Ok(WorkerMessage::Ended { index, result }) => {
-                    if result.failure.is_some() {
+                    if result.failure.is_some() || result.first_responses.has_given_up {
                         // A failure of one worker ends the run for all.
                         collected.stop(&self.state);
                     }
@@ -283,9 +283,9 @@ impl Collected {
             .first_error_detail
             .take()
             .or(result.first_error_detail);
-        outcome.first_refusal = outcome.first_refusal.take().or(result.first_refusal);
         outcome.has_given_up |= result.has_given_up;
         outcome.is_refused |= result.is_refused;
+        outcome.first_responses.merge(result.first_responses);
         outcome.workers.extend(result.usage);
         if let Some(spans) = result.slow_spans {
             outcome.slow_spans.get_or_insert_default().merge(spans);

@@ -16,6 +16,7 @@ mod connection_stages;
 mod connections;
 mod conversations;
 mod datagrams;
+mod denial;
 mod drain;
 mod failures;
 mod guarded_source;
@@ -48,13 +49,13 @@ mod writer;
 pub use settings::WorkerSettings;
 pub(crate) use watch::{ScriptTime, standstill_within};
 
-use crate::WorkerError;
 use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::error_kinds;
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::slow_spans::SlowSpans;
 use crate::source::{RequestSource, SourceError};
+use crate::{FirstResponses, WorkerError};
 use accounting::Accounting;
 use connections::has_unstamped;
 use eventloop::{Completion, EventLoop, SocketEvent};
@@ -83,14 +84,13 @@ pub struct WorkerResult {
     pub failure: Option<String>,
     /// Details of the first session error that had any.
     pub first_error_detail: Option<(ErrorKind, String)>,
-    /// With a language model's streams: status and begin of the body of the first response that
-    /// was an error.
-    pub first_refusal: Option<(u16, Vec<u8>)>,
     /// It ended before all requests were sent, because there were no responses for a long time.
     pub has_given_up: bool,
     /// It did so because every connection was refused in a way that another attempt does not
     /// change.
     pub is_refused: bool,
+    /// With [`plan::RunPlan::stops_if_denied`]: what its first responses were.
+    pub first_responses: FirstResponses,
     /// Resource usage of the thread within the window, if known.
     pub usage: Option<WorkerUsage>,
     /// If the server is profiled: when the slowest requests were in flight.
@@ -312,8 +312,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             failure,
             has_given_up: self.accounting.stall.has_given_up,
             is_refused: self.accounting.stall.is_refused,
+            first_responses: self.accounting.denial.found(),
             first_error_detail: self.accounting.first_error_detail.take(),
-            first_refusal: self.accounting.first_refusal.take(),
             usage: self.accounting.usage.of_window(),
             slow_spans: self
                 .accounting
@@ -688,7 +688,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     fn is_finished(&mut self, now_ns: u64, state: &RunState) -> bool {
-        if self.is_done() {
+        let in_flight = self.network.pool.outstanding;
+        let is_denied = self.accounting.denial.gives_up(now_ns, in_flight, state);
+        if is_denied || self.is_done() {
             return true;
         }
         if self.times.end_ns != u64::MAX {

@@ -122,6 +122,9 @@ pub struct RunPlan {
     pub drain: Option<Duration>,
     /// Method, headers and body of the requests, and their script or file.
     pub request: RequestSpec,
+    /// Whether the run stops if the server refuses all of its first requests with 401, 403 or 404.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stops_if_denied: bool,
     /// How responses are split into events; `None` if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<EventsSpec>,
@@ -182,6 +185,7 @@ impl RunPlan {
             timeout: Duration::from_secs(2),
             drain: None,
             request: RequestSpec::default(),
+            stops_if_denied: false,
             events: None,
             good: None,
             tls: TlsSpec::default(),

@@ -69,7 +69,7 @@ pub use parts::breakdown::{
 pub use parts::conversations::{ConversationRecording, TURN_GROUPS, TurnRecording, turn_group};
 pub use parts::events::EventRecording;
 pub use parts::good::GoodRecording;
-pub use parts::llm::{FinishCounts, LlmRecording};
+pub use parts::llm::{FinishCounts, FirstError, LlmRecording};
 pub use parts::log::ComparedWithLog;
 pub use parts::names::NameRecording;
 pub use parts::profile::{

@@ -13,6 +13,7 @@ mod lookups;
 mod messages;
 mod once;
 mod prepared_run;
+mod refusals;
 mod request_file;
 mod run_profile;
 mod run_scrape;
@@ -43,7 +44,7 @@ use results::parts::scrape::ScrapeRecording;
 use results::parts::server::ServerRecording;
 use results::{
     Backend, Environment, ErrorKind, Finding, Generator, LocalServer, MachineUsage, RunResult,
-    Telemetry, Warning, Window, server_words,
+    Telemetry, Warning, Window,
 };
 use script::Script;
 use serde::{Deserialize, Serialize};
@@ -595,6 +596,9 @@ fn finished(
         profile: measured.profile.finish(&slow, (times.measure_ns, end_ns)),
         ..RunResult::new(basis.plan, window)
     };
+    let first = outcome.first_responses;
+    let is_denied = first.has_given_up || first.are_denied() && !outcome.interrupted;
+    let denied = is_denied.then_some(first.denied);
     let gave_up = outcome.has_given_up.then_some(outcome.is_refused);
     Finished {
         result: judged(result, gave_up, outcome.stuck_workers),
@@ -606,10 +610,7 @@ fn finished(
         failures: Failures {
             messages: outcome.failures,
             first_error_detail: outcome.first_error_detail,
-            first_refusal: outcome.first_refusal.map(|(status, body)| {
-                let words = server_words(&body).unwrap_or_default();
-                (status, words)
-            }),
+            denied,
         },
         leaving: outcome.leaving,
     }
@@ -682,10 +683,10 @@ pub struct Failures {
     pub messages: Vec<String>,
     /// Details of the first connection error that had any, such as why a certificate was rejected.
     pub first_error_detail: Option<(ErrorKind, String)>,
-    /// With a language model's streams: the status of the first response that was an error, and
-    /// what the server said; empty if nothing.
+    /// With [`RunPlan::stops_if_denied`]: the number of responses with 401, 403 or 404, if these
+    /// were the first ones and no other one came.
     #[serde(default)]
-    pub first_refusal: Option<(u16, String)>,
+    pub denied: Option<u32>,
 }
 
 impl Failures {
@@ -694,7 +695,10 @@ impl Failures {
         self.messages.extend(other.messages);
         let detail = other.first_error_detail;
         self.first_error_detail = self.first_error_detail.take().or(detail);
-        self.first_refusal = self.first_refusal.take().or(other.first_refusal);
+        self.denied = match (self.denied, other.denied) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
     }
 }
 
@@ -783,12 +787,16 @@ impl DoneScript {
 }
 
 impl Finished {
-    /// Why this run is not a success, on one line: the script failed during the run, or there was
-    /// neither a response in the window nor an event of one.
+    /// Why this run is not a success, on one line: the script failed during the run, the server
+    /// refused the requests from the start, or there was neither a response in the window nor an
+    /// event of one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(failure) = self.failures.messages.first() {
             return Some(failure.clone());
+        }
+        if let Some(denied) = self.failures.denied {
+            return Some(refusals::denial(&self.result, denied));
         }
         let recording = &self.result.recording;
         if self.result.has_answers() || self.result.window.interrupted {
@@ -894,23 +902,8 @@ impl Finished {
         notes.extend(self.plaintext_note());
         notes.extend(self.proxy_note());
         notes.extend(self.error_note());
-        notes.extend(self.refusal_note());
+        notes.extend(refusals::note(&self.result));
         notes
-    }
-
-    /// What the server says in the first response that was an error.
-    fn refusal_note(&self) -> Option<String> {
-        let (status, words) = self.failures.first_refusal.as_ref()?;
-        let advice = match status {
-            401 | 403 => " (is --api-key right?)",
-            404 => " (are --model and the path right?)",
-            _ => "",
-        };
-        Some(if words.is_empty() {
-            format!("a response with status {status} has no body{advice}")
-        } else {
-            format!("the server says with status {status}: {words:?}{advice}")
-        })
     }
 
     /// What is known of the first error beyond its kind, if some requests succeeded. Otherwise

@@ -199,15 +199,14 @@ fn the_failures_of_agents_are_those_of_the_run() {
     failures.merge(Failures {
         messages: vec!["a.lua:1: boom (in request)".to_owned()],
         first_error_detail: None,
-        first_refusal: Some((401, "no key".to_owned())),
+        denied: Some(12),
     });
     failures.merge(Failures {
         messages: vec!["b.lua:1: bang (in request)".to_owned()],
         first_error_detail: Some((results::ErrorKind::Refused, "why".to_owned())),
-        first_refusal: Some((404, "no model".to_owned())),
+        denied: Some(8),
     });
-    let first = failures.first_refusal.as_ref().map(|(status, _)| *status);
-    assert_eq!(first, Some(401));
+    assert_eq!(failures.denied, Some(20));
     let text = serde_json::to_string(&failures).expect("it is plain data");
     assert_eq!(
         serde_json::from_str::<Failures>(&text).expect("it is one"),

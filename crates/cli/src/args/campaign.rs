@@ -148,6 +148,8 @@ pub(crate) struct CampaignRequest {
     pub(crate) least_load: Option<f64>,
     /// A given rate is judged: the exit code is 2 if it is not carried.
     pub(crate) is_check: bool,
+    /// Its runs stop if the server refuses all of their first requests.
+    pub(crate) stops_if_denied: bool,
     /// Whether there is a page in the results folder.
     pub(crate) has_page: bool,
     /// The arguments as typed, beginning with the name of the command.

@@ -343,6 +343,7 @@ impl LlmCommandArgs {
                 if let Some((name, _)) = key {
                     check_key_header(&run, name)?;
                 }
+                run.plan.stops_if_denied = true;
                 if let Some(file) = &mut run.plan.request.file {
                     file.asked = asked;
                 }

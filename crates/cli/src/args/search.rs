@@ -286,6 +286,7 @@ impl SloArgs {
             fail_on_regression: None,
             least_load: None,
             is_check: false,
+            stops_if_denied: false,
             has_page: true,
             typed,
         })

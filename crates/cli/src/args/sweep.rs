@@ -159,6 +159,7 @@ impl SweepArgs {
             fail_on_regression: self.fail_on_regression,
             least_load: None,
             is_check: false,
+            stops_if_denied: false,
             has_page: false,
             typed,
         })))

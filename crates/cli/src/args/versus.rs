@@ -105,6 +105,7 @@ impl VersusArgs {
             fail_on_regression: self.fail_on_regression,
             least_load: None,
             is_check: false,
+            stops_if_denied: false,
             has_page: true,
             typed,
         })

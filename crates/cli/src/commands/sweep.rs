@@ -260,8 +260,12 @@ impl<'c> PreparedSweep<'c> {
         if let Some(only) = &only {
             prepared.only(only);
         }
+        let mut runs = runs(&prepared.spec, &prepared.schedule.cells);
+        for run in runs.values_mut().flatten() {
+            run.plan.stops_if_denied = request.stops_if_denied;
+        }
         Ok(Self {
-            runs: runs(&prepared.spec, &prepared.schedule.cells),
+            runs,
             prepared,
             maker: Box::new(ThisMachine),
             console,

@@ -249,16 +249,87 @@ fn a_key_is_sent_and_never_shown_or_saved() {
 fn the_report_has_the_words_of_the_server_about_its_first_error() {
     for protocol in [&[][..], &["--http2"]] {
         let site = recording();
-        let run = llm(&site, "/v1?llm=openai&api-key=x")
+        let run = llm(&site, "/v1?size=4&status=500")
             .requests(20)
             .with(protocol);
         let run = run.run();
-        let note = "note: the server says with status 401: \"Incorrect API key provided.\" (is \
-                    --api-key right?)";
+        let note = "note: the server says with status 500: \"abcd\"";
         let found = run.stderr.matches("the server says").count();
         assert!(run.stderr.contains(note) && found == 1, "{}", run.story());
+        let error = &run.document["llm"]["first_error"];
+        assert_eq!(error["status"], 500, "{}", run.story());
+        assert_eq!(error["words"], "abcd");
         let run = llm(&site, "/v1?llm=openai&tokens=1").requests(4).run();
         assert!(!run.stderr.contains("the server says"), "{}", run.story());
+    }
+}
+
+#[test]
+fn a_server_that_refuses_the_first_requests_ends_the_run_with_its_own_words() {
+    for (target, more, protocol, expected) in [
+        (
+            "/v1?llm=openai&api-key=x",
+            &[][..],
+            &["--http2"][..],
+            "with status 401: \"Incorrect API key provided.\" (--api-key KEY is for servers that \
+             want a key)",
+        ),
+        (
+            "/v1?llm=openai&api-key=x",
+            &["--api-key", "y"],
+            &[],
+            "with status 401: \"Incorrect API key provided.\" (is --api-key right?)",
+        ),
+        (
+            "/v1?size=4&status=404",
+            &["--warmup", "1h", "--local", "2"],
+            &[],
+            "with status 404: \"abcd\" (are --model and the path right?)",
+        ),
+    ] {
+        let site = recording();
+        let run = llm(&site, target).with(&["-d1h"]).with(more).with(protocol);
+        let output = run.output();
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let mut lines = output.stderr.lines();
+        let line = lines.find(|line| line.contains(" refused the first "));
+        let line = line.unwrap_or_else(|| panic!("{output:?}"));
+        assert!(line.starts_with("wrkbench: http://"), "{line}");
+        assert!(line.ends_with(expected), "{line}");
+        assert!(site.counts().requests >= 20);
+    }
+}
+
+#[test]
+fn other_runs_of_the_same_requests_go_on() {
+    let site = recording();
+    let load = load(&site).at("/v1?llm=openai&status=401").requests(40);
+    let run = load.with(&["--events", "llm"]).run();
+    assert_eq!(run.answered(), 40, "{}", run.story());
+}
+
+#[test]
+fn a_search_ends_when_the_server_refuses_the_first_requests() {
+    let site = recording();
+    for more in [&[][..], &["--no-try"]] {
+        let folder = site
+            .folder
+            .file(if more.is_empty() { "tried" } else { "untried" });
+        let load = llm(&site, "/v1?llm=openai&api-key=x").with(&[
+            "--search",
+            "goodput>95%",
+            "--good",
+            "first_token<1s",
+            "--results",
+            &folder,
+        ]);
+        let output = load.with(more).output();
+        assert!(output.code != Some(0), "{output:?}");
+        assert!(
+            output.stderr.contains("\"Incorrect API key provided.\""),
+            "{output:?}"
+        );
+        assert!(!output.stdout.contains("users"), "{output:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use protocol::StreamTotal;
 use protocol::llm::{FinishReason, LlmStream, TokenSource};
+use results::FirstError;
 
 use super::Recorder;
 use crate::exchanges::{Exchange, TokenTimes};
@@ -168,6 +169,15 @@ impl Recorder {
             Some(FinishReason::Other) => &mut finish.other,
             None => &mut finish.none,
         } += 1;
+    }
+
+    /// A response is an error, with this beginning of its body.
+    #[cold]
+    pub(crate) fn first_error(&mut self, status: u16, body: &[u8]) {
+        if let Some(recording) = &mut self.recording.parts.llm {
+            let first = || FirstError::of(status, body);
+            recording.first_error.get_or_insert_with(first);
+        }
     }
 
     /// A streaming response is incomplete now, at the end or when its request is given up. Its last

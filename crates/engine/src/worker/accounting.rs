@@ -3,6 +3,7 @@
 use super::WorkerSettings;
 use super::breakdown::Breakdown;
 use super::connections::Abandoned;
+use super::denial::DenialDetector;
 use super::packets::PacketsBefore;
 use super::pool::ConnectionPool;
 use super::read_late::ReadLate;
@@ -53,12 +54,12 @@ pub(super) struct Accounting {
     /// Pauses after which the server has not responded yet.
     pub(super) silence: Silence,
     pub(super) stall: StallDetector,
+    /// Whether the server refuses the requests from the start.
+    pub(super) denial: DenialDetector,
     pub(super) usage: UsageMeter,
     /// Set if there is an observer.
     pub(super) reporter: Option<ProgressReporter>,
     pub(super) first_error_detail: Option<(ErrorKind, String)>,
-    /// Status and begin of the body of the first response that was an error.
-    pub(super) first_refusal: Option<(u16, Vec<u8>)>,
     /// Over datagrams: what was counted before the window.
     pub(super) packets_before: PacketsBefore,
 }
@@ -85,10 +86,10 @@ impl Accounting {
             fastest_ns: u64::MAX,
             silence: Silence::default(),
             stall: StallDetector::new(0, 0),
+            denial: DenialDetector::new(false, 0),
             usage: UsageMeter::new(usage_probe),
             reporter: None,
             first_error_detail: None,
-            first_refusal: None,
             packets_before: PacketsBefore::default(),
         }
     }
@@ -148,6 +149,7 @@ impl Accounting {
         }
         self.recorder = Some(Box::new(recorder));
         self.stall = StallDetector::new(times.start_ns, times.measure_ns);
+        self.denial = DenialDetector::new(settings.plan.stops_if_denied, times.start_ns);
         self.times = times;
     }
 

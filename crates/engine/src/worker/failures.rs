@@ -159,8 +159,8 @@ impl Accounting {
 
     /// Keeps the words of the first response that was an error.
     #[cold]
-    pub(super) fn note_error_body(&mut self, status: u16, body: Vec<u8>) {
-        self.first_refusal.get_or_insert((status, body));
+    pub(super) fn note_error_body(&mut self, status: u16, body: &[u8]) {
+        self.recorder().first_error(status, body);
     }
 
     pub(super) fn note_text(&mut self, kind: ErrorKind, detail: String) {

@@ -227,6 +227,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     }
                 }
                 Event::Streamed(exchange, found) => {
+                    self.accounting.denial.note_stream();
                     let exchanges = &mut self.network.pool[key].exchanges;
                     if self.accounting.streamed(exchanges, exchange, found, at_ns) {
                         self.note_works(key, at_ns);
@@ -277,7 +278,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[cold]
     fn on_said(&mut self, key: u32, exchange: ExchangeId, said: Said) {
         match said {
-            Said::Error { status, body } => self.accounting.note_error_body(status, body),
+            Said::Error { status, body } => self.accounting.note_error_body(status, &body),
             Said::Answer(answer) => {
                 if let Some(conversations) = &mut self.sender.conversations {
                     conversations.said(key, exchange, answer);
@@ -336,6 +337,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(mut exchange) = pool.end_exchange(key, id) else {
             return Ok(());
         };
+        self.accounting.denial.note_status(response.status);
         let failure = match tokens.has_error {
             true => Some(ErrorKind::StreamError),
             false if self.sender.per_client => {

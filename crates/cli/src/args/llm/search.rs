@@ -139,6 +139,7 @@ impl LlmSearchArgs {
         let load = prompts.load(&endpoint);
         let search = search.with_conditions(prompts.search.clone());
         let mut campaign = search.into_request(typed)?;
+        campaign.stops_if_denied = true;
         if let ExperimentSource::Draft(draft) = &mut campaign.source {
             let own = std::mem::take(&mut draft.load);
             draft.load = own

@@ -123,6 +123,7 @@ pub(super) static VIEW: PartView = PartView {
         &[
             PartTable::OfGroups(llm::view::times),
             PartTable::OfGroups(llm::view::numbers),
+            PartTable::OfGroups(llm::view::first_error),
             PartTable::OfGroups(view::times),
             PartTable::OfGroups(view::numbers),
         ],

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartView};
 use crate::counters::is_zero;
-use crate::{Contradiction, EventRecording, Histogram, RunResult};
+use crate::{Contradiction, EventRecording, Histogram, RunResult, server_words};
 
 /// The tokens in the streams of a language model, which are the responses with a status of 2xx.
 /// Only requests of the window count, except where a field says otherwise.
@@ -70,6 +70,42 @@ pub struct LlmRecording {
     /// tokens these are ([`LlmRecording::arrived_tokens`]).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub open_token_events: u64,
+    /// The first response with a status from 400 on, also in the warm-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<FirstError>,
+}
+
+/// What a server said in the first response that was an error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FirstError {
+    /// From 400 on.
+    pub status: u16,
+    /// The server's own words, shortened and without secrets; empty if the body was empty.
+    pub words: String,
+}
+
+impl FirstError {
+    /// From the beginning of the body.
+    #[must_use]
+    pub fn of(status: u16, body: &[u8]) -> Self {
+        Self {
+            status,
+            words: server_words(body).unwrap_or_default(),
+        }
+    }
+}
+
+impl std::fmt::Display for FirstError {
+    /// `status 401: "no key"`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { status, words } = self;
+        match words.as_str() {
+            "" => write!(f, "status {status} and an empty body"),
+            words => write!(f, "status {status}: {words:?}"),
+        }
+    }
 }
 
 /// Why responses of a language model ended, as their servers say.
@@ -204,6 +240,7 @@ impl Measurement for LlmRecording {
             reasoning_tokens,
             token_events,
             open_token_events,
+            first_error,
         } = other;
         self.first_token.merge(first_token);
         self.waiting.merge(waiting);
@@ -213,6 +250,9 @@ impl Measurement for LlmRecording {
         self.output_per_response.merge(output_per_response);
         self.input_per_response.merge(input_per_response);
         self.finish.merge(finish);
+        if self.first_error.is_none() {
+            self.first_error.clone_from(first_error);
+        }
         for (mine, theirs) in [
             (&mut self.responses, responses),
             (&mut self.counted_as_events, counted_as_events),

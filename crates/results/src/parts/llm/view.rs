@@ -7,7 +7,7 @@ use presentation::tables::{self, columns, toned_if};
 use presentation::{TableBlock, TextBlock, Tone};
 
 use crate::cells::{DISTRIBUTION, distribution};
-use crate::{Histogram, LlmRecording, Recording, RunResult};
+use crate::{FirstError, Histogram, LlmRecording, Recording, RunResult};
 
 /// Times of tokens, and how many a response has; without rows if tokens are not counted.
 pub(in crate::parts) fn times(recording: &Recording, _: Duration) -> TableBlock {
@@ -66,6 +66,24 @@ pub(in crate::parts) fn numbers(recording: &Recording, duration: Duration) -> Ta
         "Errors in the stream",
     ];
     TableBlock::new("Numbers of tokens", columns(&[], &heads), rows)
+}
+
+/// What the server said in the first response that was an error; without a row if there was none.
+pub(in crate::parts) fn first_error(recording: &Recording, _: Duration) -> TableBlock {
+    let llm = recording.parts.llm.iter();
+    let errors = llm.filter_map(|llm| llm.first_error.as_ref());
+    let rows = errors.map(|FirstError { status, words }| {
+        let words = match words.as_str() {
+            "" => "(an empty body)",
+            words => words,
+        };
+        vec![
+            tables::text(status.to_string()),
+            tables::text(words.to_owned()),
+        ]
+    });
+    let heads = ["Status", "The server's words"];
+    TableBlock::new("First error", columns(&heads, &[]), rows)
 }
 
 /// Its table and totals below the text of a run.
