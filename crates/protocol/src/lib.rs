@@ -14,6 +14,7 @@ pub mod proxy;
 pub mod request;
 pub mod server_timing;
 mod stream_events;
+mod stream_head;
 mod stream_reader;
 pub mod tls;
 

@@ -5,6 +5,7 @@ use plan::EventsFormat;
 
 use crate::llm::{Answer, LlmScanner, LlmStream};
 use crate::stream_events::{EventSink, EventSplitter, StreamSpec};
+use crate::stream_head::StreamHead;
 
 /// What a read has brought.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct StreamTotal {
     pub events: u64,
     /// The end marker has arrived, or the end that the dialect has.
     pub has_end_marker: bool,
+    /// The body was compressed (Content-Encoding), so that nothing in it was read.
+    pub is_compressed: bool,
     /// With [`EventsFormat::Llm`]: what the events said. It has no times: the session has no clock.
     pub llm: Option<Box<LlmStream>>,
 }
@@ -40,15 +43,25 @@ pub enum Said {
         /// The beginning of the body.
         body: Vec<u8>,
     },
+    /// The server asks to wait before the next request: the status is 429 or 503.
+    Wait {
+        /// How long (Retry-After), seconds; `None` if it does not say.
+        retry_after_s: Option<u32>,
+    },
 }
 
 /// How much of the body of an error is kept, in bytes: more than a server says in one.
 const REFUSAL_BYTES_MAX: usize = 1024;
 
+/// Stands for the body of an error that is compressed.
+const COMPRESSED: &[u8] = b"(a compressed body)";
+
 /// Reads one body after the other.
 #[derive(Debug, Clone)]
 pub struct StreamReader {
     splitter: EventSplitter,
+    /// The body is compressed.
+    is_compressed: bool,
     llm: Option<Box<LlmReader>>,
 }
 
@@ -63,6 +76,8 @@ struct LlmReader {
     /// Whether the body has shown how its events are separated.
     is_framed: bool,
     refusal: Refusal,
+    /// Set while a response arrives that asks to wait.
+    wait: Option<Said>,
 }
 
 /// The body of the first response that is an error. One is enough, and costs no more allocations.
@@ -74,12 +89,13 @@ enum Refusal {
 }
 
 impl Refusal {
-    fn begin(&mut self, status: u16) {
+    fn begin(&mut self, status: u16, is_compressed: bool) {
+        let body: &[u8] = if is_compressed { COMPRESSED } else { b"" };
         *self = match (std::mem::replace(self, Self::Told), status) {
             (Self::Told, _) => Self::Told,
             (_, 400..) => Self::Arriving {
                 status,
-                body: Vec::new(),
+                body: body.to_vec(),
             },
             _ => Self::Awaited,
         };
@@ -138,37 +154,46 @@ impl StreamReader {
                 texts: 0,
                 is_framed: false,
                 refusal: Refusal::Awaited,
+                wait: None,
             })
         });
         Self {
             splitter: EventSplitter::new(spec.clone()),
+            is_compressed: false,
             llm,
         }
     }
 
     /// A response begins; only one with a status of 2xx is a stream.
-    pub fn begin(&mut self, status: u16) {
+    pub(crate) fn begin(&mut self, status: u16, head: &StreamHead) {
         self.splitter.begin(status);
+        self.is_compressed = head.is_compressed;
         if let Some(llm) = &mut self.llm {
             llm.scanner.begin();
             llm.stream = LlmStream::default();
             (llm.tokens, llm.texts) = (0, 0);
             llm.is_framed = false;
-            llm.refusal.begin(status);
+            llm.refusal.begin(status, head.is_compressed);
+            llm.wait = matches!(status, 429 | 503).then(|| Said::Wait {
+                retry_after_s: head.wait_s(),
+            });
         }
     }
 
-    /// What was said in the body that is complete, if that is to be kept.
-    pub fn take_said(&mut self) -> Option<Box<Said>> {
-        let llm = self.llm.as_mut()?;
-        let error = llm.refusal.take();
-        error
-            .or_else(|| llm.scanner.take_answer().map(Said::Answer))
-            .map(Box::new)
+    /// What was said in the response that is complete, as far as that is to be told.
+    pub fn take_said(&mut self) -> impl Iterator<Item = Box<Said>> + use<> {
+        let said = self.llm.as_mut().map(|llm| {
+            let answer = llm.scanner.take_answer().map(Said::Answer);
+            [llm.wait.take(), llm.refusal.take(), answer]
+        });
+        said.into_iter().flatten().flatten().map(Box::new)
     }
 
     /// The next bytes of the body, without the framing of the protocol.
     pub fn content(&mut self, bytes: &[u8]) {
+        if self.is_compressed {
+            return;
+        }
         let Some(llm) = &mut self.llm else {
             return self.splitter.content(bytes);
         };
@@ -220,6 +245,7 @@ impl StreamReader {
             return Some(StreamTotal {
                 events: total.events,
                 has_end_marker: total.has_end_marker,
+                is_compressed: self.is_compressed,
                 llm: None,
             });
         };
@@ -230,6 +256,7 @@ impl StreamReader {
         Some(StreamTotal {
             events: total.events,
             has_end_marker: llm.stream.shows_end(),
+            is_compressed: self.is_compressed,
             llm: Some(Box::new(llm.stream)),
         })
     }
@@ -250,39 +277,87 @@ mod tests {
         })
     }
 
-    fn refusal(reader: &mut StreamReader, status: u16, parts: &[&[u8]]) -> Option<Vec<u8>> {
-        reader.begin(status);
+    /// What the reader says about a response.
+    fn said(reader: &mut StreamReader, status: u16, parts: &[&[u8]]) -> Vec<Said> {
+        reader.begin(status, &StreamHead::default());
         parts.iter().for_each(|part| reader.content(part));
         reader.finish();
-        reader.take_said().map(|said| match *said {
-            Said::Error { status: of, body } => {
-                assert_eq!(of, status);
-                body
-            }
-            Said::Answer(_) => panic!("no answers are kept"),
-        })
+        reader.take_said().map(|said| *said).collect()
+    }
+
+    fn error(status: u16, body: &[u8]) -> Said {
+        let body = body.to_vec();
+        Said::Error { status, body }
     }
 
     #[test]
     fn the_begin_of_the_first_error_is_kept_and_no_other_body() {
         let mut reader = reader(EventsFormat::Llm);
-        assert_eq!(refusal(&mut reader, 200, &[b"data: {}\n\n"]), None);
-        let found = refusal(&mut reader, 401, &[b"no ", b"key"]);
-        assert_eq!(found.as_deref(), Some(&b"no key"[..]));
-        assert_eq!(refusal(&mut reader, 500, &[b"again"]), None);
+        assert_eq!(said(&mut reader, 200, &[b"data: {}\n\n"]), []);
+        let found = said(&mut reader, 401, &[b"no ", b"key"]);
+        assert_eq!(found, [error(401, b"no key")]);
+        assert_eq!(said(&mut reader, 500, &[b"again"]), []);
     }
 
     #[test]
     fn an_error_may_have_no_body_or_a_long_one() {
-        let empty = refusal(&mut reader(EventsFormat::Llm), 429, &[]);
-        assert_eq!(empty.as_deref(), Some(&b""[..]));
+        let empty = said(&mut reader(EventsFormat::Llm), 404, &[]);
+        assert_eq!(empty, [error(404, b"")]);
         let long = [&[b'a'; 1000][..], &[b'b'; 1000]];
-        let long = refusal(&mut reader(EventsFormat::Llm), 500, &long);
-        assert_eq!(long.map(|body| body.len()), Some(REFUSAL_BYTES_MAX));
+        let long = said(&mut reader(EventsFormat::Llm), 500, &long);
+        let begin = [[b'a'; 1000].as_slice(), &[b'b'; 24]].concat();
+        assert_eq!(long, [error(500, &begin)]);
+    }
+
+    #[test]
+    fn each_response_that_asks_to_wait_says_so() {
+        let mut reader = reader(EventsFormat::Llm);
+        let mut head = StreamHead::default();
+        head.note(b"retry-after", b"7");
+        let mut waits = |status: u16, head: &StreamHead| {
+            reader.begin(status, head);
+            reader.finish();
+            let all = reader.take_said().map(|said| *said);
+            let waits = all.filter_map(|said| match said {
+                Said::Wait { retry_after_s } => Some(retry_after_s),
+                _ => None,
+            });
+            waits.collect::<Vec<_>>()
+        };
+        assert_eq!(waits(429, &head), [Some(7)]);
+        assert_eq!(waits(503, &StreamHead::default()), [None]);
+        assert_eq!(waits(200, &head), []);
+        assert_eq!(waits(500, &head), []);
+        assert_eq!(waits(429, &head), [Some(7)]);
+    }
+
+    #[test]
+    fn nothing_of_a_compressed_body_is_read() {
+        for format in [EventsFormat::Llm, EventsFormat::Sse] {
+            let mut reader = reader(format);
+            let mut head = StreamHead::default();
+            head.note(b"content-encoding", b"gzip");
+            reader.begin(200, &head);
+            reader.content(b"data: {}\n\n");
+            let total = reader.finish().expect("it is a stream");
+            assert!(total.is_compressed && total.events == 0);
+            assert_eq!(reader.take_found(), Found::default());
+            reader.begin(200, &StreamHead::default());
+            reader.content(b"data: {}\n\n");
+            let total = reader.finish().expect("it is a stream");
+            assert!(!total.is_compressed && total.events == 1);
+        }
+        let mut reader = reader(EventsFormat::Llm);
+        let mut head = StreamHead::default();
+        head.note(b"content-encoding", b"gzip");
+        reader.begin(400, &head);
+        reader.content(b"\x1f\x8b");
+        let found: Vec<_> = reader.take_said().collect();
+        assert_eq!(*found[0], error(400, COMPRESSED));
     }
 
     #[test]
     fn bodies_of_other_servers_are_not_kept() {
-        assert_eq!(refusal(&mut reader(EventsFormat::Sse), 500, &[b"x"]), None);
+        assert_eq!(said(&mut reader(EventsFormat::Sse), 503, &[b"x"]), []);
     }
 }

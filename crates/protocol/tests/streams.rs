@@ -107,6 +107,7 @@ fn total(events: u64, has_end_marker: bool) -> Option<StreamTotal> {
     Some(StreamTotal {
         events,
         has_end_marker,
+        is_compressed: false,
         llm: None,
     })
 }

@@ -352,7 +352,7 @@ impl H1 {
         }
         self.status = head.status;
         if let Some(reader) = &mut self.reader {
-            reader.begin(head.status);
+            reader.begin(head.status, &head.stream);
         }
         self.reusable = head.persistent;
         let is_tunnel = kind == RequestKind::Connect && head.status < 300;
@@ -554,8 +554,8 @@ impl H1 {
     fn finish_stream(&mut self, events: &mut Vec<Event>) {
         let total = self.reader.as_mut().and_then(|it| it.finish());
         self.report_events(events);
-        let said = self.reader.as_mut().and_then(|it| it.take_said());
         if let Some((exchange, _)) = self.outstanding.front() {
+            let said = self.reader.iter_mut().flat_map(|it| it.take_said());
             events.extend(said.map(|said| Event::Said(exchange, said)));
             events.extend(total.map(|total| Event::StreamEnded(exchange, total)));
         }

@@ -7,6 +7,7 @@ use httparse::{Header, ParserConfig};
 
 use super::Limits;
 use super::fields::{Framing, FramingFault, FramingFields};
+use crate::stream_head::StreamHead;
 use crate::{Captured, Fields, SessionError};
 
 /// The meaning of a head. It depends only on the bytes of the head, so that equal heads have the
@@ -19,6 +20,7 @@ pub(super) struct Head {
     pub(super) persistent: bool,
     /// A fault matters only if a body can follow at all.
     pub(super) framing: Result<Framing, FramingFault>,
+    pub(super) stream: StreamHead,
 }
 
 /// Header lines that fit on the stack. A head with more is parsed again into a longer table.
@@ -143,8 +145,10 @@ fn parse_into<'b>(
 
 fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
     let mut fields = FramingFields::default();
+    let mut stream = StreamHead::default();
     for header in headers {
         fields.note(header.name.as_bytes(), header.value);
+        stream.note(header.name.as_bytes(), header.value);
     }
     let persistent = match minor_version {
         // A transfer coding in HTTP/1.0 means that the connection cannot be trusted beyond this
@@ -156,6 +160,7 @@ fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
         status,
         persistent,
         framing: fields.response_framing(),
+        stream,
     }
 }
 

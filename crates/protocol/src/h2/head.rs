@@ -3,6 +3,7 @@
 use super::grpc;
 use super::hpack::{Effect, Excess};
 use crate::Fields;
+use crate::stream_head::StreamHead;
 
 /// A head or a trailer section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,7 @@ pub(crate) struct Head {
     pub(crate) content_length: Option<u64>,
     /// The Location of a redirect.
     pub(crate) location: Option<String>,
+    pub(crate) stream: StreamHead,
     /// How a gRPC call has ended.
     pub(crate) call: Option<Box<grpc::Status>>,
     /// The fields, if responses are captured.
@@ -35,6 +37,7 @@ impl Head {
             status: None,
             content_length: None,
             location: None,
+            stream: StreamHead::default(),
             call: None,
             fields: Fields::default(),
             fault: effect.oversized.map(Fault::TooLarge),
@@ -121,7 +124,7 @@ impl Head {
             b"grpc-status" => self.call_mut().code = grpc::Code::read(value),
             b"grpc-message" => self.call_mut().message = grpc::read_message(value),
             b"location" => self.location = Some(String::from_utf8_lossy(value).into_owned()),
-            _ => {}
+            _ => self.stream.note(name, value),
         }
         Ok(())
     }

@@ -700,7 +700,7 @@ impl Connection {
         {
             let make = || Box::new(StreamReader::new(spec));
             let reader = stream.reader.get_or_insert_with(make);
-            reader.begin(stream.status);
+            reader.begin(stream.status, &head.stream);
         }
         if context.redirect_location.is_none() {
             context.redirect_location.clone_from(&head.location);
@@ -771,8 +771,8 @@ impl Connection {
             captured: stream.captured.take(),
         };
         let total = stream.reader.as_mut().and_then(|it| it.finish());
-        let said = stream.reader.as_mut().and_then(|it| it.take_said());
         tell_found(stream, events);
+        let said = stream.reader.iter_mut().flat_map(|it| it.take_said());
         events.extend(said.map(|said| Event::Said(stream.exchange, said)));
         events.extend(total.map(|total| Event::StreamEnded(stream.exchange, total)));
         events.push(Event::Finished(stream.exchange, response));

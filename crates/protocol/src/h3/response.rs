@@ -206,7 +206,9 @@ impl Incoming {
             self.content_length = head.content_length;
             if let Some(spec) = &context.stream {
                 let make = || Box::new(StreamReader::new(spec));
-                self.reader.get_or_insert_with(make).begin(status);
+                self.reader
+                    .get_or_insert_with(make)
+                    .begin(status, &head.stream);
             }
         }
         if context.settings.capture {
@@ -256,8 +258,8 @@ impl Incoming {
             return Ok(());
         }
         let total = self.reader.as_mut().and_then(|it| it.finish());
-        let said = self.reader.as_mut().and_then(|it| it.take_said());
         self.tell_found(events);
+        let said = self.reader.iter_mut().flat_map(|it| it.take_said());
         events.extend(said.map(|said| Event::Said(self.exchange, said)));
         events.extend(total.map(|total| Event::StreamEnded(self.exchange, total)));
         let response = Response {
