@@ -51,6 +51,9 @@ pub(crate) struct Connection<S> {
     pub(crate) has_turn: bool,
     /// The delay before the next request has already passed, on the previous connection.
     pub(crate) has_waited: bool,
+    /// Until when users of the connection wait, because a response has asked them to. It outlasts
+    /// the connection.
+    pub(crate) pauses: Vec<u64>,
     /// At a fixed rate: is in the worker's queue of free connections.
     pub(crate) offered: bool,
     /// At a fixed rate: since when a request could have been sent.
@@ -113,6 +116,7 @@ impl<S: Session> Connection<S> {
             send_failed: false,
             has_turn: false,
             has_waited: false,
+            pauses: Vec::new(),
             offered: false,
             free_ns: 0,
             own_ns: 0,

@@ -25,6 +25,7 @@ mod network;
 mod opening;
 mod outage;
 mod packets;
+mod pauses;
 mod pool;
 mod queued_sends;
 mod read_late;

@@ -61,5 +61,7 @@ mod times;
 mod tokens;
 #[path = "simulated/truth.rs"]
 mod truth;
+#[path = "simulated/users.rs"]
+mod users;
 #[path = "simulated/window.rs"]
 mod window;

@@ -121,7 +121,8 @@ fn is_stuck(result: &RunResult) -> bool {
 
 /// In a closed loop without delays a batch is in flight on every connection at all times from its
 /// first request on, except while its thread has no CPU. Before, there may be a probe. `None` where
-/// a connection may be without a request for other reasons.
+/// a connection may be without a request for other reasons, such as a server that asks users to
+/// wait.
 fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
@@ -135,6 +136,11 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
         && load.connection_stages.is_empty()
         && counters.reconnects == 0
         && recording.errors.events() == 0
+        && recording
+            .parts
+            .llm
+            .as_ref()
+            .is_none_or(|llm| llm.pauses.is_empty())
         && result.window.warmup_ns == 0
         && counters.connections_opened == connections;
     let unused_ns = u128::from(counters.opening_ns)

@@ -208,6 +208,15 @@ impl Sentence for Warning {
                 "no event in {}: is --events the format of the server?",
                 counted(*streams, "response")
             ),
+            Self::CompressedStreams {
+                compressed,
+                streams,
+            } => format!(
+                "{} of {} were compressed (Content-Encoding), so their events were not read: -H \
+                 'Accept-Encoding: identity' asks the server, or a proxy before it, for plain ones",
+                count(*compressed),
+                counted(*streams, "stream")
+            ),
             Self::NoTokens {
                 streams,
                 malformed_events,

@@ -183,7 +183,12 @@ fn about_events(result: &RunResult) -> Vec<Warning> {
     let (streams, unfinished) = (events.streams, events.cut_off());
     let mut found = Vec::new();
     let answers = result.recording.parts.llm.as_ref();
-    if streams > 0 && events.arrived == 0 {
+    if events.compressed > 0 {
+        found.push(Warning::CompressedStreams {
+            compressed: events.compressed,
+            streams,
+        });
+    } else if streams > 0 && events.arrived == 0 {
         found.push(Warning::NoEvents { streams });
     } else if let Some(llm) = answers {
         found.extend(about_tokens(llm, events));

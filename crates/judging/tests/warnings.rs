@@ -823,6 +823,26 @@ fn without_any_token_the_run_asks_whether_there_was_a_stream() {
 }
 
 #[test]
+fn compressed_streams_are_the_only_reason_that_is_given_for_missing_tokens() {
+    let mut result = model(0, 0, 0);
+    let streams = result.recording.counters.answered;
+    let parts = &mut result.recording.parts;
+    parts.llm.as_mut().expect("it is a model").without_tokens = streams;
+    let events = parts.events.as_mut().expect("there are events");
+    (events.compressed, events.arrived) = (streams, 0);
+    let mut expected = warnings(&model(0, 0, 0));
+    let mut found = warnings(&result);
+    let is_new = |it: &Warning| matches!(it, Warning::CompressedStreams { .. });
+    assert!(found.contains(&Warning::CompressedStreams {
+        compressed: streams,
+        streams
+    }));
+    found.retain(|it| !is_new(it));
+    expected.retain(|it| !is_new(it));
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn some_responses_without_tokens_or_without_an_end_are_warned_about() {
     let streams = model(0, 0, 0).recording.counters.answered;
     let found = warnings(&model(1, 2, 0));

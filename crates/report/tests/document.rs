@@ -71,6 +71,10 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             needed: 1000,
         },
         Warning::NoEvents { streams: 1 },
+        Warning::CompressedStreams {
+            compressed: 1,
+            streams: 2,
+        },
         Warning::NoTokens {
             streams: 1,
             malformed_events: 0,

@@ -64,6 +64,13 @@ pub enum Warning {
         /// Complete responses with a status of 2xx.
         streams: u64,
     },
+    /// Streams were compressed, so that their events were not read.
+    CompressedStreams {
+        /// How many of `streams` were compressed.
+        compressed: u64,
+        /// Complete responses with a status of 2xx.
+        streams: u64,
+    },
     /// No response of a language model had a token.
     NoTokens {
         /// Complete responses with a status of 2xx.

@@ -3,8 +3,8 @@
 mod fixture;
 
 use results::{
-    ErrorKind, EventRecording, GoodRecording, LlmRecording, Metric, Recording, RunResult, Summary,
-    check,
+    ErrorKind, EventRecording, FirstError, GoodRecording, LlmRecording, Metric, Recording,
+    RunResult, Summary, check,
 };
 
 const MS: u64 = 1_000_000;
@@ -185,4 +185,29 @@ fn streams_that_all_ended_with_an_error_are_no_answers() {
     let events = events.expect("it has events");
     events.since_last_event.record(MS);
     assert!(result.has_answers());
+}
+
+#[test]
+fn pauses_of_machines_are_added_and_the_words_of_the_first_one_stay() {
+    let first = FirstError::of(429, b"{\"error\":{\"message\":\"slow down\"}}");
+    let mut one = LlmRecording {
+        first_error: Some(first.clone()),
+        ..LlmRecording::default()
+    };
+    one.pauses.record_n(1_000 * MS, 2);
+    let mut other = LlmRecording {
+        first_error: Some(FirstError::of(503, b"")),
+        ..LlmRecording::default()
+    };
+    other.pauses.record(4_000 * MS);
+    let mut recording = recording();
+    let mut more = Recording::default();
+    (recording.parts.llm, more.parts.llm) = (Some(one), Some(other));
+    recording.merge(&more);
+    let llm = recording.parts.llm.expect("both have it");
+    assert_eq!(
+        (llm.pauses.count(), llm.pauses.sum_ns()),
+        (3, 6_000 * u128::from(MS))
+    );
+    assert_eq!(llm.first_error, Some(first));
 }

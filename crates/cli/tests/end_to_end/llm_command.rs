@@ -301,6 +301,38 @@ fn a_server_that_refuses_the_first_requests_ends_the_run_with_its_own_words() {
 }
 
 #[test]
+fn users_wait_if_the_server_is_busy_and_the_report_says_how_long() {
+    for protocol in [&[][..], &["--http2", "--streams", "2"]] {
+        let site = recording();
+        let target = "/v1?llm=openai&tokens=1&status=429&header=Retry-After:1";
+        let run = llm(&site, target).connections(2).requests(8);
+        let run = run.with(&["-t1"]).with(protocol).run();
+        let story = run.story();
+        let llm = run.result.recording.parts.llm.as_ref().expect("tokens");
+        let users = if protocol.is_empty() { 2 } else { 4 };
+        let rounds = 8 / users;
+        assert_eq!(llm.pauses.count(), 8, "{story}");
+        assert!(run.result.window.duration_ns >= (rounds - 1) * 1_000_000_000);
+        let line = "  8 responses asked to wait (429), 1 s on average\n";
+        assert!(run.stdout.contains(line), "{story}");
+        drop(run);
+    }
+}
+
+#[test]
+fn a_server_that_compresses_its_streams_is_named() {
+    for protocol in [&[][..], &["--http2"]] {
+        let site = recording();
+        let target = "/v1?llm=openai&tokens=1&header=Content-Encoding:gzip";
+        let run = llm(&site, target).requests(4).with(protocol).run();
+        let warning = "4 of 4 streams were compressed (Content-Encoding), so their events were not \
+                       read: -H 'Accept-Encoding: identity' asks the server";
+        assert!(run.stderr.contains(warning), "{}", run.story());
+        assert!(!run.stderr.contains("had a token"), "{}", run.story());
+    }
+}
+
+#[test]
 fn other_runs_of_the_same_requests_go_on() {
     let site = recording();
     let load = load(&site).at("/v1?llm=openai&status=401").requests(40);

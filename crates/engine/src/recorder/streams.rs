@@ -74,6 +74,7 @@ impl Recorder {
             recording.streams += 1;
             recording.unfinished += u64::from(is_unfinished);
             recording.empty += u64::from(total.events == 0);
+            recording.compressed += u64::from(total.is_compressed);
             recording.per_response.record(total.events);
         }
     }
@@ -169,6 +170,17 @@ impl Recorder {
             Some(FinishReason::Other) => &mut finish.other,
             None => &mut finish.none,
         } += 1;
+    }
+
+    /// A response has asked a user to wait, which takes this long.
+    #[cold]
+    pub(crate) fn user_paused(&mut self, pause_ns: u64, at_ns: u64) {
+        let is_in_window = self.is_in_window(at_ns);
+        if let Some(recording) = &mut self.recording.parts.llm
+            && is_in_window
+        {
+            recording.pauses.record(pause_ns);
+        }
     }
 
     /// A response is an error, with this beginning of its body.

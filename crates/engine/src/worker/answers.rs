@@ -239,7 +239,8 @@ impl Accounting {
         }
         let has_error = total.llm.as_ref().is_some_and(|stream| stream.has_error);
         // A stream with an error in it has its end, if not the one that was hoped for.
-        let is_unfinished = self.has_end_marker && !total.has_end_marker && !has_error;
+        let is_unread = has_error || total.is_compressed;
+        let is_unfinished = self.has_end_marker && !total.has_end_marker && !is_unread;
         if is_unfinished {
             exchanges.tokens_mut(id).is_without_end = true;
         }

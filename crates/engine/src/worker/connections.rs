@@ -441,6 +441,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     pub(super) fn on_wake(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
         let connection = &mut self.network.pool[key];
+        if connection.state == ConnectionState::Open {
+            return self.on_pause_end(key, now_ns);
+        }
         if !matches!(
             connection.state,
             ConnectionState::Waiting | ConnectionState::Thinking

@@ -56,6 +56,8 @@ struct Live {
 struct TurnInFlight {
     live: u32,
     answer: Option<Answer>,
+    /// The response asks to wait so long before the turn is sent again.
+    pause_ns: Option<u64>,
 }
 
 /// A turn that is due.
@@ -275,14 +277,34 @@ impl Conversations {
     /// A turn is about to be sent.
     pub(super) fn send(&mut self, (key, exchange): (u32, ExchangeId), turn: DueTurn) {
         let live = turn.live;
-        self.in_flight
-            .insert((key, exchange.0), TurnInFlight { live, answer: None });
+        let turn = TurnInFlight {
+            live,
+            answer: None,
+            pause_ns: None,
+        };
+        self.in_flight.insert((key, exchange.0), turn);
     }
 
     /// What the model has said in the response to a turn that will be complete.
     pub(super) fn said(&mut self, key: u32, exchange: ExchangeId, answer: Answer) {
         if let Some(turn) = self.in_flight.get_mut(&(key, exchange.0)) {
             turn.answer = Some(answer);
+        }
+    }
+
+    /// The response to a turn asks its user to wait so long.
+    pub(super) fn pause(&mut self, (key, exchange): (u32, ExchangeId), pause_ns: u64) {
+        if let Some(turn) = self.in_flight.get_mut(&(key, exchange.0)) {
+            turn.pause_ns = Some(pause_ns);
+        }
+    }
+
+    /// The turn was refused, and its user sends it again after a pause.
+    fn repeat(&mut self, index: u32, at_ns: u64, pause_ns: u64) {
+        if let Some(live) = &mut self.live[index as usize] {
+            live.answered_ns = at_ns;
+            live.due_ns = at_ns.saturating_add(pause_ns);
+            self.due.push(Reverse((live.due_ns, index)));
         }
     }
 
@@ -295,8 +317,13 @@ impl Conversations {
         let TurnInFlight {
             live: index,
             answer,
+            pause_ns,
         } = self.in_flight.remove(&(key, exchange.0))?;
         self.note_thought(index, u64::MAX);
+        if let Some(pause_ns) = pause_ns {
+            self.repeat(index, answered.arrived_ns, pause_ns);
+            return None;
+        }
         if answered.status >= 400 {
             return self.end(index, ConversationEnd::Failed, answered.arrived_ns);
         }

@@ -157,12 +157,6 @@ impl Accounting {
         }
     }
 
-    /// Keeps the words of the first response that was an error.
-    #[cold]
-    pub(super) fn note_error_body(&mut self, status: u16, body: &[u8]) {
-        self.recorder().first_error(status, body);
-    }
-
     pub(super) fn note_text(&mut self, kind: ErrorKind, detail: String) {
         self.first_error_detail.get_or_insert((kind, detail));
     }

@@ -35,6 +35,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.network.pool.is_idle(key) || self.phase == Phase::Drain {
             return Ok(());
         }
+        if !self.network.pool[key].pauses.is_empty() && self.end_pauses(key, now_ns) {
+            return Ok(());
+        }
         let has_waited = std::mem::take(&mut self.network.pool[key].has_waited);
         if self.sender.source.wants_delay
             && !has_waited
@@ -176,6 +179,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return self.continue_slot(key, now_ns);
         }
         let connection = &self.network.pool[key];
+        let waiting = u32::try_from(connection.pauses.len()).unwrap_or(u32::MAX);
+        let pipeline = self.settings.pipeline.saturating_sub(waiting);
         let in_window = now_ns >= self.times.measure_ns;
         let allowed = self
             .settings
@@ -192,17 +197,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         match &self.sender.writer.batches {
             Batches::Fixed(fixed) => {
                 let per_batch = fixed.batch_requests;
-                let room = connection.room(self.settings.pipeline, per_batch);
+                let room = connection.room(pipeline, per_batch);
                 // A batch is sent as a whole, even if fewer requests are left.
                 let batches = u64::from(room).min(allowed.div_ceil(u64::from(per_batch)));
                 self.send_batches(key, batches as u32, None, now_ns)
             }
             Batches::FromFile(_) => {
-                let room = u64::from(connection.room(self.settings.pipeline, 1));
+                let room = u64::from(connection.room(pipeline, 1));
                 self.send_batches(key, room.min(allowed) as u32, None, now_ns)
             }
             Batches::FromSource if !S::SENDS_TEXT => {
-                let room = u64::from(connection.room(self.settings.pipeline, 1));
+                let room = u64::from(connection.room(pipeline, 1));
                 self.fill_from_source(key, room.min(allowed) as u32)
             }
             Batches::FromSource if connection.exchanges.outstanding() == 0 => {

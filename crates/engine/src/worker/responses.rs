@@ -238,7 +238,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     self.accounting
                         .stream_ended(exchanges, exchange, total, at_ns);
                 }
-                Event::Said(exchange, said) => self.on_said(key, exchange, *said),
+                Event::Said(exchange, said) => self.on_said((key, exchange), *said, at_ns),
                 Event::Failed(exchange, failure) => {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }
@@ -274,11 +274,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(reusable)
     }
 
-    /// The server of a language model has said something.
+    /// The server of a language model says something in a response.
     #[cold]
-    fn on_said(&mut self, key: u32, exchange: ExchangeId, said: Said) {
+    fn on_said(&mut self, (key, exchange): (u32, ExchangeId), said: Said, at_ns: u64) {
         match said {
-            Said::Error { status, body } => self.accounting.note_error_body(status, &body),
+            Said::Error { status, body } => self.accounting.recorder().first_error(status, &body),
+            Said::Wait { retry_after_s } => self.pause_user((key, exchange), retry_after_s, at_ns),
             Said::Answer(answer) => {
                 if let Some(conversations) = &mut self.sender.conversations {
                     conversations.said(key, exchange, answer);

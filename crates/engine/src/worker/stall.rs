@@ -10,7 +10,7 @@ const PUBLISH_RESPONSE_NS: u64 = 1_000_000_000;
 
 /// Detects that a run without a time limit makes no more progress.
 pub(super) struct StallDetector {
-    /// When the last response arrived.
+    /// When the last response arrived, or until when a user waits.
     last_response_ns: u64,
     /// When the first request after it was sent. `u64::MAX` without one.
     first_unanswered_ns: u64,
@@ -53,9 +53,15 @@ impl StallDetector {
 
     #[inline]
     pub(super) fn note_response(&mut self, at_ns: u64) {
-        self.last_response_ns = at_ns;
+        self.last_response_ns = self.last_response_ns.max(at_ns);
         self.first_unanswered_ns = u64::MAX;
         self.settled_ns = at_ns;
+    }
+
+    /// A user waits until `due_ns`, because a response has asked for that. The run does not stall
+    /// until then.
+    pub(super) fn note_pause(&mut self, due_ns: u64) {
+        self.last_response_ns = self.last_response_ns.max(due_ns);
     }
 
     /// A connection was refused in a way that another attempt does not change.

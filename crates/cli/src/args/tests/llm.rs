@@ -18,6 +18,7 @@ fn the_run_is_that_of_a_request_file_with_a_timeout_for_streams() {
     let mut expected =
         run("http://h:1 --requests llm --events llm -T10m -R5 -d9s -H A:~b --good latency<9s");
     expected.plan.request.file = request.run.plan.request.file.clone();
+    expected.plan.stops_if_denied = true;
     assert_eq!(request.run, expected);
     assert_eq!(request.run.plan.timeout, Duration::from_secs(600));
     assert!(request.run.draws_seed && !request.prints);

@@ -6,6 +6,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartSection, PartTable, PartView, SectionPosition};
+use crate::counters::is_zero;
 use crate::parts::llm;
 use crate::{Contradiction, ErrorKind, Histogram, RunResult};
 
@@ -30,6 +31,9 @@ pub struct EventRecording {
     pub has_end_marker: bool,
     /// Those of `streams` without a single event.
     pub empty: u64,
+    /// Those of `streams` whose body was compressed, so that its events were not read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub compressed: u64,
     /// Until the first event of a response arrived, nanoseconds: with a rate from when the request
     /// was due, otherwise from when it was sent. One sample per response with an event.
     pub first_event: Histogram,
@@ -81,6 +85,7 @@ impl Measurement for EventRecording {
             unfinished,
             has_end_marker,
             empty,
+            compressed,
             first_event,
             waiting,
             gap,
@@ -92,6 +97,7 @@ impl Measurement for EventRecording {
         self.unfinished = self.unfinished.saturating_add(*unfinished);
         self.has_end_marker |= has_end_marker;
         self.empty = self.empty.saturating_add(*empty);
+        self.compressed = self.compressed.saturating_add(*compressed);
         self.first_event.merge(first_event);
         self.waiting.merge(waiting);
         self.gap.merge(gap);

@@ -70,6 +70,11 @@ pub struct LlmRecording {
     /// tokens these are ([`LlmRecording::arrived_tokens`]).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub open_token_events: u64,
+    /// How long users waited because a response with status 429 or 503 had asked them to,
+    /// nanoseconds: one sample per such response that arrived within the window. With a rate there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub pauses: Histogram,
     /// The first response with a status from 400 on, also in the warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<FirstError>,
@@ -240,6 +245,7 @@ impl Measurement for LlmRecording {
             reasoning_tokens,
             token_events,
             open_token_events,
+            pauses,
             first_error,
         } = other;
         self.first_token.merge(first_token);
@@ -249,6 +255,7 @@ impl Measurement for LlmRecording {
         self.time_per_token.merge(time_per_token);
         self.output_per_response.merge(output_per_response);
         self.input_per_response.merge(input_per_response);
+        self.pauses.merge(pauses);
         self.finish.merge(finish);
         if self.first_error.is_none() {
             self.first_error.clone_from(first_error);
@@ -279,6 +286,7 @@ impl Measurement for LlmRecording {
             &mut self.time_per_token,
             &mut self.output_per_response,
             &mut self.input_per_response,
+            &mut self.pauses,
         ]
     }
 

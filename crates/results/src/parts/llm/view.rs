@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::readable::{count, counted, decimal};
+use plan::readable::{count, counted, decimal, time_ns};
 use presentation::tables::{self, columns, toned_if};
 use presentation::{TableBlock, TextBlock, Tone};
 
@@ -95,7 +95,7 @@ pub(super) fn text_of_run(result: &RunResult) -> Vec<TextBlock> {
         TextBlock::Line(String::new()),
         TextBlock::Table(times(&result.recording, Duration::ZERO)),
     ];
-    let totals = totals(llm).into_iter();
+    let totals = totals(llm).into_iter().chain(pauses(&result.recording));
     text.extend(totals.map(|line| TextBlock::Line(format!("  {line}"))));
     let per_sec = |tokens: u64| decimal(result.per_sec(tokens), 2);
     let mut rate = format!("Tokens/sec:   {} output", per_sec(llm.arrived_tokens()));
@@ -138,6 +138,26 @@ fn totals(llm: &LlmRecording) -> Vec<String> {
         lines.push(facts.join("; "));
     }
     lines
+}
+
+/// `12 responses asked to wait (429), 3.1 s on average`; `None` if none did.
+fn pauses(recording: &Recording) -> Option<String> {
+    let pauses = &recording.parts.llm.as_ref()?.pauses;
+    if pauses.is_empty() {
+        return None;
+    }
+    let statuses = [429, 503].into_iter();
+    let statuses = statuses.filter(|status| recording.statuses.count(*status) > 0);
+    let statuses: Vec<String> = statuses.map(|status| status.to_string()).collect();
+    let by_status = match statuses.as_slice() {
+        [] => String::new(),
+        statuses => format!(" ({})", statuses.join(", ")),
+    };
+    Some(format!(
+        "{} asked to wait{by_status}, {} on average",
+        counted(pauses.count(), "response"),
+        time_ns(pauses.mean_ns().round() as u64)
+    ))
 }
 
 /// What the tokens of a response are counted by. An event may have several tokens.
