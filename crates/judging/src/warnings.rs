@@ -241,9 +241,10 @@ fn ended_early(asked: &AskedTokens, llm: &LlmRecording) -> Option<Warning> {
         other,
         none: _,
     } = llm.finish;
+    let output_tokens = asked.output_tokens.as_ref()?;
     let ended = stop + tool_calls + content_filter + other;
     let responses = ended + length;
-    let early = match asked.output_tokens.parse::<u64>() {
+    let early = match output_tokens.parse::<u64>() {
         Ok(limit) => {
             let lengths = llm.output_per_response.distinct();
             let below = lengths.filter(|(tokens, _)| *tokens < limit);
@@ -255,7 +256,7 @@ fn ended_early(asked: &AskedTokens, llm: &LlmRecording) -> Option<Warning> {
     are_many.then(|| Warning::FewerTokens {
         early,
         responses,
-        output_tokens: asked.output_tokens.clone(),
+        output_tokens: output_tokens.clone(),
         ignore_eos: asked.ignore_eos,
     })
 }

@@ -866,8 +866,9 @@ fn asked(stop: u64, length: u64, ignore_eos: Option<bool>) -> RunResult {
     llm.output_per_response.record_n(128, length);
     result.plan.request.file = Some(plan::RequestFile {
         asked: Some(plan::AskedTokens {
-            output_tokens: "128".to_owned(),
+            output_tokens: Some("128".to_owned()),
             ignore_eos,
+            ..plan::AskedTokens::default()
         }),
         ..plan::RequestFile::new("llm-0".into())
     });
@@ -920,7 +921,7 @@ fn responses_of_a_fixed_length_are_not_early_whatever_the_server_says() {
     assert!(sentence.starts_with("10 % of 100 responses"), "{sentence}");
     // The limits of the requests differ, and it is not known which response had which.
     let file = result.plan.request.file.as_mut().expect("it has one");
-    file.asked.as_mut().expect("it is known").output_tokens = "uniform:100,128".to_owned();
+    file.asked.as_mut().expect("it is known").output_tokens = Some("uniform:100,128".to_owned());
     let sentence = ended_early(&result).expect("all of them");
     assert!(sentence.starts_with("100 % of 100 responses"), "{sentence}");
 }

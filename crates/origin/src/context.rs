@@ -8,10 +8,9 @@ use fastrand::Rng;
 
 use crate::cache::ResponseCache;
 use crate::calls;
-use crate::delay::Count;
 use crate::fault::Fault;
 use crate::http2::Http2Context;
-use crate::llm::{self, JsonAnswer, LlmStream, tokens_asked};
+use crate::llm::{self, JsonAnswer};
 use crate::prepared::PreparedResponse;
 use crate::recipe::{Recipe, Version};
 use crate::report::{Counters, Log, LoggedRequest};
@@ -99,10 +98,9 @@ impl Decision {
         }
     }
 
-    /// Whether the body of the request says how many tokens the response has.
+    /// Whether the body of the request determines numbers of tokens.
     fn is_asked(&self) -> bool {
-        let is_asked = |llm: &LlmStream| llm.dialect.is_some() && llm.is_asked;
-        matches!(&self.kind, DecisionKind::Recipe(recipe) if is_asked(&recipe.events.llm))
+        matches!(&self.kind, DecisionKind::Recipe(recipe) if recipe.events.llm.needs_body())
     }
 }
 
@@ -176,10 +174,9 @@ impl Context {
                         "stateless-reset, dynamic-entry: only HTTP/3 has them",
                     ));
                 }
-                let asked = decision.is_asked().then(|| tokens_asked(&body)).flatten();
-                let asked = asked.map(|tokens| {
+                let asked = decision.is_asked().then(|| {
                     let mut asked = recipe.clone();
-                    asked.events.llm.tokens = Count::fixed(tokens);
+                    asked.events.llm.read_request(&body);
                     asked
                 });
                 let recipe = asked.as_ref().unwrap_or(recipe);

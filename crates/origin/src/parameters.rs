@@ -111,8 +111,9 @@ pub const STREAM_PARAMETERS: &[(&str, &str)] = &[
     ),
     (
         "prompt=N, cached=N",
-        "tokens of the prompt [16], and how many of them were cached [0]. They are only reported: \
-         the request's prompt is not read. ollama reports no cached ones",
+        "tokens of the prompt [16], and how many of them were cached [0]. They are only reported. \
+         prompt=counted counts those of the request: one for four bytes of a word. ollama reports \
+         no cached ones",
     ),
     (
         "finish=REASON",

@@ -88,12 +88,18 @@ pub struct RequestFile {
 }
 
 /// The numbers of tokens that requests ask a language model for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AskedTokens {
-    /// The limit of output tokens of each response, or the distribution of limits, as typed.
-    pub output_tokens: String,
+    /// The tokens of each prompt, or their distribution, as typed; `None` if prompts have a number
+    /// of words, or are from a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<String>,
+    /// The limit of output tokens of each response, or the distribution of limits, as typed; `None`
+    /// if it is the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<String>,
     /// Whether the server is told to go on until the limit (`ignore_eos`); `None` if the format of
     /// the requests has no key for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -164,6 +164,11 @@ impl StreamReader {
         }
     }
 
+    /// The body of a stream begins, whose head had nothing special.
+    pub fn begin_stream(&mut self) {
+        self.begin(200, &StreamHead::default());
+    }
+
     /// A response begins; only one with a status of 2xx is a stream.
     pub(crate) fn begin(&mut self, status: u16, head: &StreamHead) {
         self.splitter.begin(status);

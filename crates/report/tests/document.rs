@@ -330,7 +330,8 @@ fn full_plan() -> RunPlan {
                     all_methods: true,
                 }),
                 asked: Some(AskedTokens {
-                    output_tokens: "exp:100".to_owned(),
+                    prompt_tokens: Some("512".to_owned()),
+                    output_tokens: Some("exp:100".to_owned()),
                     ignore_eos: Some(true),
                 }),
             }),
@@ -744,8 +745,9 @@ fn sparse() -> Value {
     result.plan.request.file = Some(RequestFile {
         log: Some(AccessLog::default()),
         asked: Some(AskedTokens {
-            output_tokens: "5".to_owned(),
+            output_tokens: Some("5".to_owned()),
             ignore_eos: Some(true),
+            ..AskedTokens::default()
         }),
         ..RequestFile::new("requests.jsonl".into())
     });
@@ -811,8 +813,8 @@ fn fields_that_are_always_written_are_required() {
     let mut messages = fixture::stalled_result();
     messages.plan.request.file = Some(RequestFile {
         asked: Some(AskedTokens {
-            output_tokens: "5".to_owned(),
-            ignore_eos: None,
+            output_tokens: Some("5".to_owned()),
+            ..AskedTokens::default()
         }),
         ..RequestFile::new("llm-0".into())
     });

@@ -13,6 +13,7 @@ mod lookups;
 mod messages;
 mod once;
 mod prepared_run;
+mod prompt_tokens;
 mod refusals;
 mod request_file;
 mod run_profile;
@@ -29,6 +30,8 @@ pub use client::{ClientError, LookupError, Permit, PermitCheck, TargetError};
 pub use engine::{Observer, RecordSender, SlowSpans, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
 pub use prepared_run::PreparedRun;
+pub use prompt_tokens::prompt_tokens;
+pub use refusals::advice as refusal_advice;
 pub use request_file::{pace_of_request_file, target_of_request_file};
 pub use requests::FilePace;
 

@@ -35,8 +35,9 @@ fn first_error(result: &RunResult) -> Option<&FirstError> {
     result.recording.parts.llm.as_ref()?.first_error.as_ref()
 }
 
-/// What to do about a status.
-fn advice(status: u16, plan: &RunPlan) -> Option<&'static str> {
+/// What to do about a status of a language model's server, in brackets; `None` if it is not known.
+#[must_use]
+pub fn advice(status: u16, plan: &RunPlan) -> Option<&'static str> {
     match status {
         401 | 403 if has_key(plan) => Some(" (is --api-key right?)"),
         401 | 403 => Some(" (--api-key KEY is for servers that want a key)"),

@@ -56,8 +56,8 @@ Makes requests with prompts and measures their streams: first token, time per to
 second. The path of the URL tells the format: /v1/chat/completions (also of /, /v1), \
 /v1/completions, /v1/responses, /v1/messages, /api/chat and /api/generate.
 
-Lengths of prompts are counted in words, not in tokens; the server's own counts of tokens are in \
-the report. All options of a run apply.";
+Lengths of prompts are in words (--prompt-words), or in tokens as the server counts them \
+(--prompt-tokens). All options of a run apply.";
 
 /// What is asked.
 #[derive(Debug, Clone, Args)]
@@ -78,7 +78,7 @@ struct PromptArgs {
     ///
     /// It may also have objects with "prompt" or "messages".
     #[arg(long, value_name = "FILE", help_heading = HEADING, allow_hyphen_values = true,
-          conflicts_with_all = ["prompt_words", "shared_prefix"])]
+          conflicts_with_all = ["prompt_words", "prompt_tokens", "shared_prefix"])]
     prompts: Option<PathBuf>,
     /// Words of each random prompt, like 128 or exp:100 [default: 128].
     ///
@@ -86,6 +86,13 @@ struct PromptArgs {
     #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = Distribution::of_words)]
     prompt_words: Option<Distribution>,
+    /// Tokens of each random prompt, like 512 or uniform:100,2000, in place of words.
+    ///
+    /// How many words these are follows from the server's own counts (usage) of two prompts that are
+    /// sent before the run.
+    #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
+          value_parser = Distribution::of_words, conflicts_with = "prompt_words")]
+    prompt_tokens: Option<Distribution>,
     /// Number of different prompts [default: 1000, or all of a file]
     #[arg(long, value_name = "N", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = parse_number(1..=MAX_PROMPTS))]
@@ -188,6 +195,8 @@ pub(crate) struct LlmRequest {
     /// The model is the one that the server has.
     pub(crate) asks_model: bool,
     pub(crate) prompts: PromptSource,
+    /// Lengths of prompts are in tokens, and the server is asked how many words these are.
+    pub(crate) counts_tokens: bool,
     /// Print the requests instead of making the run.
     pub(crate) prints: bool,
     /// The same for equal loads, whatever the model, the seed and the content of a file.
@@ -224,12 +233,13 @@ impl PromptArgs {
 
     /// Prompts of random words.
     fn synthetic(&self) -> Synthetic {
-        let words = self.prompt_words.as_ref().map(|words| words.count);
+        let length = self.prompt_words.as_ref().or(self.prompt_tokens.as_ref());
         let usual = const { Count::fixed(convert::llm::WORDS_DEFAULT) };
         Synthetic {
             prompts: self.prompt_count.unwrap_or(PROMPTS_DEFAULT),
-            words: words.unwrap_or(usual),
+            words: length.map_or(usual, |length| length.count),
             shared_words: self.shared_prefix.unwrap_or(0),
+            tokenizer: None,
         }
     }
 
@@ -250,9 +260,26 @@ impl PromptArgs {
         let prompts = (prompts, conversations);
         let of_endpoint = (endpoint.dialect.name(), endpoint.takes_messages());
         let limit = (text(&self.output_tokens), self.ignore_eos);
+        let prompts = match text(&self.prompt_tokens) {
+            Some(tokens) => format!("{:?}", (prompts, tokens)),
+            None => format!("{prompts:?}"),
+        };
         let extra = self.extra.as_ref().filter(|extra| !extra.is_empty());
         let extra = extra.map(|extra| Value::from(extra.clone()).to_string());
-        format!("{:?}", (of_endpoint, prompts, limit, extra))
+        format!("({of_endpoint:?}, {prompts}, {limit:?}, {extra:?})")
+    }
+
+    /// What is asked of the server, if anything is.
+    fn asked(&self, endpoint: &Endpoint) -> Option<AskedTokens> {
+        let text = |given: &Option<Distribution>| given.as_ref().map(|it| it.text.clone());
+        let (prompt_tokens, output_tokens) = (text(&self.prompt_tokens), text(&self.output_tokens));
+        let ignore_eos = output_tokens.as_ref().map(|_| self.ignore_eos);
+        let asked = AskedTokens {
+            prompt_tokens,
+            output_tokens,
+            ignore_eos: ignore_eos.filter(|_| endpoint.can_ignore_eos()),
+        };
+        (asked != AskedTokens::default()).then_some(asked)
     }
 
     /// What is sent, without a model if none is named.
@@ -328,10 +355,7 @@ impl LlmCommandArgs {
         }
         let load = own.load(&endpoint);
         let mut prompts = own.source();
-        let asked = own.output_tokens.as_ref().map(|tokens| AskedTokens {
-            output_tokens: tokens.text.clone(),
-            ignore_eos: endpoint.can_ignore_eos().then_some(own.ignore_eos),
-        });
+        let asked = own.asked(&endpoint);
         match super::run_request(run, super::Dialect::Native)? {
             Request::Run(mut run) => {
                 if let PromptSource::Conversations(source) = &mut prompts {
@@ -352,6 +376,7 @@ impl LlmCommandArgs {
                     bodies: own.bodies(endpoint),
                     asks_model: own.model.is_none(),
                     prompts,
+                    counts_tokens: own.prompt_tokens.is_some(),
                     prints: own.print,
                     load,
                 })))

@@ -1,5 +1,6 @@
 //! `wrkbench llm`: makes the requests of prompts, then prints them or makes the run.
 
+mod lengths;
 mod model;
 
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use convert::Variables;
-use convert::llm::{self, Bodies, Made, conversations};
+use convert::llm::{self, Bodies, Made, Synthetic, conversations};
 use plan::readable::{count, counted};
 use plan::units;
 
@@ -29,7 +30,8 @@ pub(super) fn llm(request: LlmRequest, console: &Console) -> anyhow::Result<Exit
         run: mut request,
         mut bodies,
         asks_model,
-        prompts,
+        mut prompts,
+        counts_tokens,
         prints,
         load,
     } = request;
@@ -46,6 +48,13 @@ pub(super) fn llm(request: LlmRequest, console: &Console) -> anyhow::Result<Exit
         let asked = model::ask(&bodies.endpoint, &request, console)?;
         tell_note(asked.note);
         bodies.model = asked.model;
+    }
+    if let Some(synthetic) = prompts.synthetic_mut()
+        && counts_tokens
+    {
+        tell_note(lengths::count_in_tokens(
+            synthetic, &bodies, &request, console,
+        )?);
     }
     let seed = request.plan.random_seed().unwrap_or_default();
     let is_random = is_random(&prompts) || bodies.output_tokens.is_some();
@@ -211,6 +220,18 @@ fn tell_skipped(
 }
 
 impl PromptSource {
+    /// Random prompts, or the first messages of random conversations.
+    fn synthetic_mut(&mut self) -> Option<&mut Synthetic> {
+        match self {
+            Self::Synthetic(synthetic) => Some(synthetic),
+            Self::Conversations(source) => match &mut source.texts {
+                ConversationTexts::Synthetic(first, _) => Some(first),
+                ConversationTexts::File { .. } => None,
+            },
+            Self::File { .. } => None,
+        }
+    }
+
     /// What there are many of.
     pub(super) fn what(&self) -> &'static str {
         match self {

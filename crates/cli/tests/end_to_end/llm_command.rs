@@ -301,6 +301,70 @@ fn a_server_that_refuses_the_first_requests_ends_the_run_with_its_own_words() {
 }
 
 #[test]
+fn prompts_have_the_tokens_that_were_asked_as_the_server_counts_them() {
+    for (path, dialect) in [
+        ("/v1/chat/completions", "openai"),
+        ("/v1/completions", "completions"),
+        ("/v1/responses", "responses"),
+        ("/v1/messages", "anthropic"),
+        ("/api/chat", "ollama"),
+    ] {
+        let site = recording();
+        let target = format!("{path}?llm={dialect}&tokens=1&prompt=counted");
+        let json = site.folder.file("result.json");
+        let load = llm(&site, &target).requests(40).with(&["--json", &json]);
+        let output = load.with(&["--prompt-tokens", "600"]).output();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let note = "note: the server counts 1.";
+        assert!(output.stderr.contains(note), "{output:?}");
+        let line = output.stdout.split("  input tokens: 600 asked, ").nth(1);
+        let line = line.unwrap_or_else(|| panic!("{output:?}"));
+        let (range, _) = line
+            .split_once(" counted by the server\n")
+            .expect("the end");
+        // The words have different numbers of tokens.
+        for number in range.split(" to ") {
+            let tokens: u64 = number.parse().expect("a number");
+            assert!((540..=660).contains(&tokens), "{range}");
+        }
+        let document = std::fs::read_to_string(json).expect("it was written");
+        assert!(document.contains("\"prompt_tokens\": \"600\""), "{document}");
+        // Two prompts are counted before the run.
+        assert_eq!(received(site).values().sum::<u64>(), 42);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_count_tokens_is_answered_with_what_to_type() {
+    for (target, expected) in [
+        (
+            "/v1?llm=openai&tokens=1&usage=none",
+            "does not say how many tokens a prompt has (usage): --prompt-words N makes prompts of \
+             N words",
+        ),
+        (
+            "/v1?llm=openai&tokens=1",
+            "--prompt-tokens: the server counts 16 tokens in a prompt of 16 words, and 16 in one \
+             of 256 (--prompt-words N makes prompts of N words)",
+        ),
+        (
+            "/v1?llm=openai&api-key=x",
+            " answers a prompt with status 401: \"Incorrect API key provided.\" (--api-key KEY is",
+        ),
+        ("/v1?fault=reset", " does not answer: "),
+    ] {
+        let site = recording();
+        let output = llm(&site, target)
+            .with(&["--prompt-tokens", "600"])
+            .output();
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let line = output.only_line();
+        assert!(line.starts_with("wrkbench: --prompt-tokens: "), "{line}");
+        assert!(line.contains(expected), "{line}");
+    }
+}
+
+#[test]
 fn users_wait_if_the_server_is_busy_and_the_report_says_how_long() {
     for protocol in [&[][..], &["--http2", "--streams", "2"]] {
         let site = recording();

@@ -20,7 +20,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use json_text::JsonTextError;
 pub use models::{models_request, read_models};
 pub use prompts::{Prompt, Prompts, read as read_prompts};
-pub use synthetic::{Synthetic, WORDS_DEFAULT, prompts as synthetic};
+pub use synthetic::{Synthetic, Tokenizer, WORDS_DEFAULT, prompts as synthetic};
 
 /// The largest number of prompts: at a hundred per second, it takes hours until one is repeated.
 pub const MAX_PROMPTS: u64 = 1_000_000;

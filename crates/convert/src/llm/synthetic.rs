@@ -19,10 +19,74 @@ pub const WORDS_DEFAULT: u64 = 128;
 pub struct Synthetic {
     /// How many.
     pub prompts: u64,
-    /// Words in each, without those that are shared; at least 1.
+    /// Words in each, without those that are shared; at least 1. With [`Self::tokenizer`], tokens,
+    /// all included.
     pub words: Count,
     /// The same words at the beginning of all.
     pub shared_words: u64,
+    /// What is known of the server's tokenizer, if lengths are in tokens.
+    pub tokenizer: Option<Tokenizer>,
+}
+
+impl Synthetic {
+    /// A prompt of so many words.
+    #[must_use]
+    pub fn of_words(words: u64) -> Self {
+        Self {
+            prompts: 1,
+            words: Count::fixed(words),
+            shared_words: 0,
+            tokenizer: None,
+        }
+    }
+
+    /// The words of a further message whose length was drawn: the template of the chat was counted
+    /// with the first one.
+    pub(super) fn more_words(&self, drawn: u64) -> u64 {
+        let words = self.tokenizer.map_or(drawn, |tokenizer| {
+            (drawn as f64 / tokenizer.per_word).round() as u64
+        });
+        words.clamp(1, MAX_WORDS)
+    }
+
+    /// The words of a prompt whose length was drawn, without those that are shared.
+    fn own_words(&self, drawn: u64) -> u64 {
+        let words = self.tokenizer.map_or(drawn, |tokenizer| {
+            tokenizer.words(drawn).saturating_sub(self.shared_words)
+        });
+        words.clamp(1, MAX_WORDS)
+    }
+}
+
+/// How many tokens a server makes of random words: a straight line through two of its counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tokenizer {
+    /// Tokens of a word.
+    pub per_word: f64,
+    /// Tokens of a prompt without words: those of the chat template.
+    pub template: f64,
+}
+
+impl Tokenizer {
+    /// From the words and the tokens of a short and of a longer prompt; `None` if more words have
+    /// no more tokens.
+    #[must_use]
+    pub fn between(short: (u64, u64), long: (u64, u64)) -> Option<Self> {
+        let words = long.0.checked_sub(short.0).filter(|words| *words > 0)?;
+        let tokens = long.1.checked_sub(short.1).filter(|tokens| *tokens > 0)?;
+        let per_word = tokens as f64 / words as f64;
+        Some(Self {
+            per_word,
+            template: (short.1 as f64 - per_word * short.0 as f64).max(0.0),
+        })
+    }
+
+    /// The words of a prompt of so many tokens; at least 1.
+    #[must_use]
+    pub fn words(&self, tokens: u64) -> u64 {
+        let words = (tokens as f64 - self.template) / self.per_word;
+        words.round().max(1.0) as u64
+    }
 }
 
 /// Draws prompts. The same seed makes the same ones.
@@ -34,9 +98,9 @@ pub fn prompts(synthetic: &Synthetic, seed: u64) -> impl Iterator<Item = Prompt>
     for _ in 0..synthetic.shared_words.min(MAX_WORDS) {
         add_random(&mut shared, &mut random);
     }
-    let words = synthetic.words;
+    let lengths = synthetic.clone();
     (0..synthetic.prompts).map(move |number| {
-        let count = words.sample(&mut random).clamp(1, MAX_WORDS);
+        let count = lengths.own_words(lengths.words.sample(&mut random));
         let mut text = shared.clone();
         let gap = if text.is_empty() { "" } else { " " };
         // Writing to a text cannot fail.

@@ -23,6 +23,7 @@ fn words(prompts: u64, words: &str, shared_words: u64) -> Synthetic {
         prompts,
         words: Count::parse(words, MAX_WORDS).unwrap(),
         shared_words,
+        tokenizer: None,
     }
 }
 
@@ -546,4 +547,34 @@ fn prompts_that_cannot_be_used_are_refused_with_line_and_column() {
     let refused = refused.to_string();
     let expected = "1:14: has messages, but a request to this path has a text (\"prompt\")";
     assert_eq!(refused, expected);
+}
+
+#[test]
+fn two_counts_of_a_server_tell_how_many_words_have_a_number_of_tokens() {
+    let tokenizer = Tokenizer::between((16, 30), (256, 390)).expect("it counts");
+    assert_eq!(tokenizer.per_word, 1.5);
+    assert_eq!(tokenizer.template, 6.0);
+    for (tokens, words) in [(6, 1), (0, 1), (7, 1), (30, 16), (390, 256), (512, 337)] {
+        assert_eq!(tokenizer.words(tokens), words, "{tokens}");
+    }
+    assert_eq!(Tokenizer::between((16, 30), (256, 30)), None);
+    assert_eq!(Tokenizer::between((16, 30), (256, 9)), None);
+    assert_eq!(Tokenizer::between((16, 30), (16, 40)), None);
+    // A count of less than the words would be a template of less than nothing.
+    let few = Tokenizer::between((16, 1), (256, 241)).expect("it counts");
+    assert_eq!(few.template, 0.0);
+}
+
+#[test]
+fn prompts_have_the_words_of_their_tokens_with_those_that_are_shared() {
+    let tokenizer = Tokenizer::between((10, 26), (110, 226));
+    for (shared_words, expected) in [(0, 47), (40, 47), (100, 101)] {
+        let synthetic = Synthetic {
+            tokenizer,
+            ..words(5, "100", shared_words)
+        };
+        for prompt in super::synthetic(&synthetic, 7) {
+            assert_eq!(prompt.words(), expected);
+        }
+    }
 }

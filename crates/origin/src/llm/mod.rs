@@ -3,13 +3,15 @@
 mod dialect;
 mod generation;
 mod interface;
+mod prompt_count;
 mod token_limit;
 
 pub(crate) use generation::{Generation, Running, Turn};
 pub(crate) use interface::{JsonAnswer, answer, has_key, key_of};
-pub(crate) use token_limit::tokens_asked;
 
 use plan::{Dialect, InvalidValue};
+use prompt_count::prompt_tokens;
+use token_limit::tokens_asked;
 
 use crate::delay::{Count, Delay};
 use crate::events::EVENTS_MAX;
@@ -86,6 +88,8 @@ pub struct LlmStream {
     pub usage: Usage,
     /// Tokens of the prompt that are reported.
     pub prompt: u64,
+    /// Those in the body of a request are reported instead; `prompt` if it has none.
+    pub counts_prompt: bool,
     /// How many of them were cached, at most all.
     pub cached: u64,
     /// The reported reason of the end.
@@ -116,6 +120,7 @@ impl Default for LlmStream {
             prelude: Some(Delay::NONE),
             usage: Usage::Final,
             prompt: 16,
+            counts_prompt: false,
             cached: 0,
             finish: Finish::Stop,
             error_after: None,
@@ -150,7 +155,11 @@ impl LlmStream {
             ("prelude", "none") => self.prelude = None,
             ("prelude", _) => self.prelude = Some(Delay::parse(value)?),
             ("usage", _) => self.usage = parse_usage(value)?,
-            ("prompt", _) => self.prompt = parse_count(value, PROMPT_MAX)?,
+            ("prompt", "counted") => self.counts_prompt = true,
+            ("prompt", _) => {
+                self.prompt = parse_count(value, PROMPT_MAX)?;
+                self.counts_prompt = false;
+            }
             ("cached", _) => self.cached = parse_count(value, PROMPT_MAX)?,
             ("finish", "stop") => self.finish = Finish::Stop,
             ("finish", "length") => self.finish = Finish::Length,
@@ -173,6 +182,22 @@ impl LlmStream {
         Ok(())
     }
 
+    /// Whether the answer depends on the body of the request.
+    pub(crate) fn needs_body(&self) -> bool {
+        self.dialect.is_some() && (self.is_asked || self.counts_prompt)
+    }
+
+    /// Takes from the body of a request what it determines.
+    pub(crate) fn read_request(&mut self, body: &[u8]) {
+        if let Some(tokens) = tokens_asked(body).filter(|_| self.is_asked) {
+            self.tokens = Count::fixed(tokens);
+        }
+        if let Some(tokens) = prompt_tokens(body).filter(|_| self.counts_prompt) {
+            self.prompt = tokens;
+            self.cached = self.cached.min(tokens);
+        }
+    }
+
     /// Rejects what the dialect does not have.
     pub(crate) fn check(&self) -> Result<(), InvalidValue> {
         let Some(dialect) = self.dialect else {
@@ -192,7 +217,7 @@ impl LlmStream {
         if self.comments_ns.is_some() && is_lines {
             return Err("comments: llm=ollama has lines of JSON and no comments".into());
         }
-        if self.cached > self.prompt {
+        if self.cached > self.prompt && !self.counts_prompt {
             let Self { cached, prompt, .. } = self;
             return Err(
                 format!("cached: {cached} is more than the {prompt} tokens of the prompt").into(),

@@ -57,6 +57,7 @@ fn declaration() -> clap::Command {
         .mut_arg("slo", |slo| slo.required(false).hide(true))
         .mut_arg("over", |over| over.default_value("connections"))
         .mut_arg("print", |print| print.hide(true))
+        .mut_arg("prompt_tokens", |tokens| tokens.hide(true))
         .mut_arg("events", |events| events.hide(true));
     let hidden = OTHER_LOADS.iter().fold(own, |command, other| {
         let has = command.get_arguments().any(|it| it.get_id() == *other);
@@ -95,6 +96,12 @@ impl LlmSearchArgs {
         let Self { prompts, search } = self;
         if prompts.print {
             return Err(Refusal(format!("--print: cannot be used with {OPTION}")));
+        }
+        if prompts.prompt_tokens.is_some() {
+            return Err(Refusal(format!(
+                "--prompt-tokens: cannot be used with {OPTION} (a run with it says how many \
+                 --prompt-words these are)"
+            )));
         }
         let option = |wanted: &str| {
             let mut options = search.load().iter();

@@ -26,6 +26,7 @@ fn the_run_is_that_of_a_request_file_with_a_timeout_for_streams() {
         prompts: 1000,
         words: Count::fixed(128),
         shared_words: 0,
+        tokenizer: None,
     };
     assert_eq!(request.prompts, PromptSource::Synthetic(default));
     assert_eq!(request.bodies.model, "m");
@@ -53,6 +54,7 @@ fn equal_loads_have_the_same_text_whatever_their_seed() {
     let different = [
         "",
         "--prompt-words 9",
+        "--prompt-tokens 9",
         "--prompt-count 9",
         "--shared-prefix 9",
         "--output-tokens 9",
@@ -166,6 +168,22 @@ fn what_makes_no_load_of_a_model_is_refused_in_one_line() {
         (
             "http://h:1 --model m --prompt-words weibull:3",
             "--prompt-words: `weibull:3` is not a number: expected 64, uniform:16,256, ",
+        ),
+        (
+            "http://h:1 --model m --prompt-tokens 0",
+            "--prompt-tokens: `0` is not a number from 1 to 1000000",
+        ),
+        (
+            "http://h:1 --model m --prompt-tokens 5 --prompt-words 5",
+            "--prompt-tokens: cannot be used together with --prompt-words",
+        ),
+        (
+            "http://h:1 --model m --prompts a --prompt-tokens 5",
+            "--prompts: cannot be used together with --prompt-tokens",
+        ),
+        (
+            "http://h:1 --model m --search goodput>9% --prompt-tokens 5",
+            "--prompt-tokens: cannot be used with --search (a run with it says how many ",
         ),
         (
             "http://h:1 --model m --output-tokens uniform:9,1",

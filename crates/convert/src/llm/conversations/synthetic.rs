@@ -4,7 +4,7 @@ use fastrand::Rng;
 use plan::distribution::Count;
 
 use super::super::synthetic::{Synthetic, add_words, prompts};
-use super::super::{MAX_WORDS, Prompt};
+use super::super::Prompt;
 use super::{Conversation, MAX_TURNS, Turn, message};
 
 /// Changes the seed, so that turns do not depend on how first messages are drawn.
@@ -17,7 +17,7 @@ pub fn synthetic(
     turns: Count,
     seed: u64,
 ) -> impl Iterator<Item = Conversation> + use<> {
-    let words = first.words;
+    let lengths = first.clone();
     let mut random = Rng::with_seed(seed ^ TURNS_STREAM);
     prompts(first, seed)
         .enumerate()
@@ -29,11 +29,8 @@ pub fn synthetic(
             };
             let more = (1..count).map(|_| {
                 let mut text = String::new();
-                add_words(
-                    &mut text,
-                    words.sample(&mut random).clamp(1, MAX_WORDS),
-                    &mut random,
-                );
+                let words = lengths.more_words(lengths.words.sample(&mut random));
+                add_words(&mut text, words, &mut random);
                 message("user", &text)
             });
             let turns = std::iter::once(first).chain(more).map(Turn::asking);

@@ -246,6 +246,7 @@ fn synthetic_conversations_have_so_many_turns_and_words() {
         prompts: 3,
         words: Count::fixed(5),
         shared_words: 2,
+        tokenizer: None,
     };
     let made: Vec<_> = synthetic(&first, Count::fixed(4), 1).collect();
     assert_eq!(made.len(), 3);

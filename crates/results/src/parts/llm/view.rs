@@ -95,7 +95,8 @@ pub(super) fn text_of_run(result: &RunResult) -> Vec<TextBlock> {
         TextBlock::Line(String::new()),
         TextBlock::Table(times(&result.recording, Duration::ZERO)),
     ];
-    let totals = totals(llm).into_iter().chain(pauses(&result.recording));
+    let more = [asked(result), pauses(&result.recording)];
+    let totals = totals(llm).into_iter().chain(more.into_iter().flatten());
     text.extend(totals.map(|line| TextBlock::Line(format!("  {line}"))));
     let per_sec = |tokens: u64| decimal(result.per_sec(tokens), 2);
     let mut rate = format!("Tokens/sec:   {} output", per_sec(llm.arrived_tokens()));
@@ -138,6 +139,25 @@ fn totals(llm: &LlmRecording) -> Vec<String> {
         lines.push(facts.join("; "));
     }
     lines
+}
+
+/// `input tokens: 512 asked, 498 to 521 counted by the server`; `None` if no number was asked.
+fn asked(result: &RunResult) -> Option<String> {
+    let asked = result.plan.request.file.as_ref()?.asked.as_ref()?;
+    let asked = asked.prompt_tokens.as_ref()?;
+    let counted = &result.recording.parts.llm.as_ref()?.input_per_response;
+    let found = match (counted.min_ns(), counted.max_ns()) {
+        (Some(min), Some(max)) if min == max => count(min),
+        (Some(min), Some(max)) => format!("{} to {}", count(min), count(max)),
+        _ => {
+            return Some(format!(
+                "input tokens: {asked} asked, none counted by the server"
+            ));
+        }
+    };
+    Some(format!(
+        "input tokens: {asked} asked, {found} counted by the server"
+    ))
 }
 
 /// `12 responses asked to wait (429), 3.1 s on average`; `None` if none did.
