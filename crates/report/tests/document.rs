@@ -818,6 +818,14 @@ fn fields_that_are_always_written_are_required() {
         }),
         ..RequestFile::new("llm-0".into())
     });
+    let mut prompts = fixture::stalled_result();
+    prompts.plan.request.file = Some(RequestFile {
+        asked: Some(AskedTokens {
+            prompt_tokens: Some("5".to_owned()),
+            ..AskedTokens::default()
+        }),
+        ..RequestFile::new("llm-1".into())
+    });
     let fewer_tokens = Warning::FewerTokens {
         early: 5,
         responses: 5,
@@ -838,6 +846,7 @@ fn fields_that_are_always_written_are_required() {
         sparse(),
         document(&nothing_due),
         document(&messages),
+        document(&prompts),
         full.clone(),
     ]);
     assert!(validator.is_valid(&sparse()));
@@ -1096,6 +1105,7 @@ fn names_of_numbers_have_their_unit() {
         "undecided",
         "without",
         "cut_off",
+        "compressed",
         "early",
         "responses",
         "first_responses",

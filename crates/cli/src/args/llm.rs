@@ -88,8 +88,8 @@ struct PromptArgs {
     prompt_words: Option<Distribution>,
     /// Tokens of each random prompt, like 512 or uniform:100,2000, in place of words.
     ///
-    /// How many words these are follows from the server's own counts (usage) of two prompts that are
-    /// sent before the run.
+    /// How many words these are follows from the server's own counts (usage) of two prompts, which
+    /// are sent before the run.
     #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = Distribution::of_words, conflicts_with = "prompt_words")]
     prompt_tokens: Option<Distribution>,

@@ -328,7 +328,10 @@ fn prompts_have_the_tokens_that_were_asked_as_the_server_counts_them() {
             assert!((540..=660).contains(&tokens), "{range}");
         }
         let document = std::fs::read_to_string(json).expect("it was written");
-        assert!(document.contains("\"prompt_tokens\": \"600\""), "{document}");
+        assert!(
+            document.contains("\"prompt_tokens\": \"600\""),
+            "{document}"
+        );
         // Two prompts are counted before the run.
         assert_eq!(received(site).values().sum::<u64>(), 42);
     }
