@@ -1,10 +1,19 @@
 //! What the head of a response says about the body of a stream, and about the next request.
 
-/// The fields of a head that matter to a stream.
+/// What a head means for a stream. It is small, because each response copies it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StreamHead {
     /// The body has a content coding (RFC 9110 section 8.4), so that its events cannot be read.
     pub(crate) is_compressed: bool,
+    /// How long the server asks to wait, seconds; `None` if it says nothing that can be read. A
+    /// date is compared with the server's own, since the clocks of two machines may differ.
+    pub(crate) wait_s: Option<u32>,
+}
+
+/// The fields of a head that matter to a stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct StreamFields {
+    is_compressed: bool,
     retry_after: Option<RetryAfter>,
     /// The Date field, if it has the length of one.
     date: Option<[u8; DATE_BYTES]>,
@@ -21,7 +30,7 @@ enum RetryAfter {
 /// The length of `Sun, 06 Nov 1994 08:49:37 GMT`.
 const DATE_BYTES: usize = 29;
 
-impl StreamHead {
+impl StreamFields {
     /// Notes a field. Names are compared without their case.
     #[inline]
     pub(crate) fn note(&mut self, name: &[u8], value: &[u8]) {
@@ -39,9 +48,15 @@ impl StreamHead {
         }
     }
 
-    /// How long the server asks to wait, seconds; `None` if it says nothing that can be read. A
-    /// date is compared with the server's own, since the clocks of two machines may differ.
-    pub(crate) fn wait_s(&self) -> Option<u32> {
+    /// What the fields mean together.
+    pub(crate) fn meaning(&self) -> StreamHead {
+        StreamHead {
+            is_compressed: self.is_compressed,
+            wait_s: self.wait_s(),
+        }
+    }
+
+    fn wait_s(&self) -> Option<u32> {
         match self.retry_after? {
             RetryAfter::Seconds(seconds) => Some(seconds),
             RetryAfter::Date(at_s) => {
@@ -102,11 +117,11 @@ mod tests {
     use super::*;
 
     fn head(fields: &[(&str, &str)]) -> StreamHead {
-        let mut head = StreamHead::default();
+        let mut noted = StreamFields::default();
         for (name, value) in fields {
-            head.note(name.as_bytes(), value.as_bytes());
+            noted.note(name.as_bytes(), value.as_bytes());
         }
-        head
+        noted.meaning()
     }
 
     #[test]
@@ -159,11 +174,11 @@ mod tests {
             ("1.5", None),
             ("", None),
         ] {
-            let found = head(&[("Retry-After", value), DATE]).wait_s();
+            let found = head(&[("Retry-After", value), DATE]).wait_s;
             assert_eq!(found, expected, "{value}");
         }
         let without_date = head(&[("retry-after", "Sun, 06 Nov 1994 08:49:40 GMT")]);
-        assert_eq!(without_date.wait_s(), None);
-        assert_eq!(head(&[DATE]).wait_s(), None);
+        assert_eq!(without_date.wait_s, None);
+        assert_eq!(head(&[DATE]).wait_s, None);
     }
 }

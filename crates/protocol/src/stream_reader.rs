@@ -166,11 +166,11 @@ impl StreamReader {
 
     /// The body of a stream begins, whose head had nothing special.
     pub fn begin_stream(&mut self) {
-        self.begin(200, &StreamHead::default());
+        self.begin(200, StreamHead::default());
     }
 
     /// A response begins; only one with a status of 2xx is a stream.
-    pub(crate) fn begin(&mut self, status: u16, head: &StreamHead) {
+    pub(crate) fn begin(&mut self, status: u16, head: StreamHead) {
         self.splitter.begin(status);
         self.is_compressed = head.is_compressed;
         if let Some(llm) = &mut self.llm {
@@ -180,7 +180,7 @@ impl StreamReader {
             llm.is_framed = false;
             llm.refusal.begin(status, head.is_compressed);
             llm.wait = matches!(status, 429 | 503).then(|| Said::Wait {
-                retry_after_s: head.wait_s(),
+                retry_after_s: head.wait_s,
             });
         }
     }
@@ -284,7 +284,7 @@ mod tests {
 
     /// What the reader says about a response.
     fn said(reader: &mut StreamReader, status: u16, parts: &[&[u8]]) -> Vec<Said> {
-        reader.begin(status, &StreamHead::default());
+        reader.begin(status, StreamHead::default());
         parts.iter().for_each(|part| reader.content(part));
         reader.finish();
         reader.take_said().map(|said| *said).collect()
@@ -317,9 +317,11 @@ mod tests {
     #[test]
     fn each_response_that_asks_to_wait_says_so() {
         let mut reader = reader(EventsFormat::Llm);
-        let mut head = StreamHead::default();
-        head.note(b"retry-after", b"7");
-        let mut waits = |status: u16, head: &StreamHead| {
+        let head = StreamHead {
+            wait_s: Some(7),
+            ..StreamHead::default()
+        };
+        let mut waits = |status: u16, head: StreamHead| {
             reader.begin(status, head);
             reader.finish();
             let all = reader.take_said().map(|said| *said);
@@ -329,33 +331,37 @@ mod tests {
             });
             waits.collect::<Vec<_>>()
         };
-        assert_eq!(waits(429, &head), [Some(7)]);
-        assert_eq!(waits(503, &StreamHead::default()), [None]);
-        assert_eq!(waits(200, &head), []);
-        assert_eq!(waits(500, &head), []);
-        assert_eq!(waits(429, &head), [Some(7)]);
+        assert_eq!(waits(429, head), [Some(7)]);
+        assert_eq!(waits(503, StreamHead::default()), [None]);
+        assert_eq!(waits(200, head), []);
+        assert_eq!(waits(500, head), []);
+        assert_eq!(waits(429, head), [Some(7)]);
     }
 
     #[test]
     fn nothing_of_a_compressed_body_is_read() {
         for format in [EventsFormat::Llm, EventsFormat::Sse] {
             let mut reader = reader(format);
-            let mut head = StreamHead::default();
-            head.note(b"content-encoding", b"gzip");
-            reader.begin(200, &head);
+            let head = StreamHead {
+                is_compressed: true,
+                ..StreamHead::default()
+            };
+            reader.begin(200, head);
             reader.content(b"data: {}\n\n");
             let total = reader.finish().expect("it is a stream");
             assert!(total.is_compressed && total.events == 0);
             assert_eq!(reader.take_found(), Found::default());
-            reader.begin(200, &StreamHead::default());
+            reader.begin(200, StreamHead::default());
             reader.content(b"data: {}\n\n");
             let total = reader.finish().expect("it is a stream");
             assert!(!total.is_compressed && total.events == 1);
         }
         let mut reader = reader(EventsFormat::Llm);
-        let mut head = StreamHead::default();
-        head.note(b"content-encoding", b"gzip");
-        reader.begin(400, &head);
+        let head = StreamHead {
+            is_compressed: true,
+            ..StreamHead::default()
+        };
+        reader.begin(400, head);
         reader.content(b"\x1f\x8b");
         let found: Vec<_> = reader.take_said().collect();
         assert_eq!(*found[0], error(400, COMPRESSED));

@@ -7,7 +7,7 @@ use httparse::{Header, ParserConfig};
 
 use super::Limits;
 use super::fields::{Framing, FramingFault, FramingFields};
-use crate::stream_head::StreamHead;
+use crate::stream_head::{StreamFields, StreamHead};
 use crate::{Captured, Fields, SessionError};
 
 /// The meaning of a head. It depends only on the bytes of the head, so that equal heads have the
@@ -145,7 +145,7 @@ fn parse_into<'b>(
 
 fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
     let mut fields = FramingFields::default();
-    let mut stream = StreamHead::default();
+    let mut stream = StreamFields::default();
     for header in headers {
         fields.note(header.name.as_bytes(), header.value);
         stream.note(header.name.as_bytes(), header.value);
@@ -160,7 +160,7 @@ fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
         status,
         persistent,
         framing: fields.response_framing(),
-        stream,
+        stream: stream.meaning(),
     }
 }
 

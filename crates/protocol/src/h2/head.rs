@@ -3,7 +3,7 @@
 use super::grpc;
 use super::hpack::{Effect, Excess};
 use crate::Fields;
-use crate::stream_head::StreamHead;
+use crate::stream_head::StreamFields;
 
 /// A head or a trailer section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct Head {
     pub(crate) content_length: Option<u64>,
     /// The Location of a redirect.
     pub(crate) location: Option<String>,
-    pub(crate) stream: StreamHead,
+    pub(crate) stream: StreamFields,
     /// How a gRPC call has ended.
     pub(crate) call: Option<Box<grpc::Status>>,
     /// The fields, if responses are captured.
@@ -37,7 +37,7 @@ impl Head {
             status: None,
             content_length: None,
             location: None,
-            stream: StreamHead::default(),
+            stream: StreamFields::default(),
             call: None,
             fields: Fields::default(),
             fault: effect.oversized.map(Fault::TooLarge),

@@ -700,7 +700,7 @@ impl Connection {
         {
             let make = || Box::new(StreamReader::new(spec));
             let reader = stream.reader.get_or_insert_with(make);
-            reader.begin(stream.status, &head.stream);
+            reader.begin(stream.status, head.stream.meaning());
         }
         if context.redirect_location.is_none() {
             context.redirect_location.clone_from(&head.location);

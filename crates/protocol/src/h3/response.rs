@@ -208,7 +208,7 @@ impl Incoming {
                 let make = || Box::new(StreamReader::new(spec));
                 self.reader
                     .get_or_insert_with(make)
-                    .begin(status, &head.stream);
+                    .begin(status, head.stream.meaning());
             }
         }
         if context.settings.capture {
