@@ -12,7 +12,8 @@ use crate::http3;
 const FILE: &str = concat!(
     "{\"id\":\"a\",\"system\":\"Be brief.\",\"turns\":[{\"user\":\"\\\"1\\\"\\n\"},",
     "{\"user\":\"{{uuid}}\",\"max_tokens\":3},{\"user\":\"\\ud83d\\ude00\"}]}\n",
-    "{\"conversations\":[{\"from\":\"human\",\"value\":\"b1\"},{\"from\":\"gpt\",\"value\":\"r1\"},",
+    "{\"conversations\":[{\"from\":\"human\",\"value\":\"b1\"},",
+    "{\"from\":\"gpt\",\"value\":\"r1\"},",
     "{\"from\":\"human\",\"value\":\"b2\"},{\"from\":\"gpt\",\"value\":\"r2\"}]}\n",
 );
 

@@ -241,6 +241,35 @@ fn a_failed_turn_ends_its_conversation_and_the_next_one_begins() {
 }
 
 #[test]
+fn a_turn_that_is_asked_to_wait_is_sent_again_after_that_time() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&log);
+    let peer = HttpPeer::new(move |request: &Request<'_>| {
+        let mut seen = seen.lock().expect("no panic");
+        seen.push((request.arrived_ns, body(request)));
+        match request.number {
+            1 => {
+                let head = "HTTP/1.1 429 No\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n";
+                Reply::after(MS, head)
+            }
+            _ => answer(100 * MS, 10 * MS, 2),
+        }
+    });
+    let run = users(1, &line("", &[turn("1", 0), turn("2", 0)]))
+        .requests(1)
+        .run(peer);
+    let recording = conversations(&run);
+    assert_eq!((recording.done, recording.failed), (1, 0));
+    assert_eq!(llm(&run).pauses.count(), 1);
+    let seen = log.lock().expect("no panic");
+    let [_, (refused_ns, refused), (again_ns, again)] = seen.as_slice() else {
+        panic!("{seen:?}");
+    };
+    assert_eq!(again_ns - refused_ns, MS + 3 * S);
+    assert_eq!(again, refused);
+}
+
+#[test]
 fn starts_go_on_during_a_stall_and_no_turn_is_due_before_the_answer_before_it() {
     let stall = S..3 * S;
     let peer = HttpPeer::new(move |request: &Request<'_>| {

@@ -200,7 +200,7 @@ impl PartView {
 }
 
 /// All parts, in the order of metrics, texts and notes.
-pub static ALL: [&PartView; 12] = [
+pub static ALL: [&PartView; 13] = [
     &events::VIEW,
     &llm::VIEW,
     &conversations::VIEW,

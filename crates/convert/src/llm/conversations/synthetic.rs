@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use plan::distribution::Count;
 
-use super::super::synthetic::{Synthetic, add_words, prompts};
 use super::super::Prompt;
+use super::super::synthetic::{Synthetic, add_words, prompts};
 use super::{Conversation, MAX_TURNS, Turn, message};
 
 /// Changes the seed, so that turns do not depend on how first messages are drawn.

@@ -61,13 +61,14 @@ fn in_words(pages: &[ScrapedPage], figure: Figure) -> Option<String> {
     match figure {
         Figure::Running | Figure::Waiting | Figure::CacheUsed => {
             let KnownGauge { mean, max } = figures_of::gauge(pages, figure)?;
-            Some(match figure.is_share() {
-                true => format!(
+            Some(if figure.is_share() {
+                format!(
                     "mean {}, max {}",
                     percent(mean * 100.0),
                     percent(max * 100.0)
-                ),
-                false => format!("mean {}, max {}", decimal(mean, 2), words::number(max)),
+                )
+            } else {
+                format!("mean {}, max {}", decimal(mean, 2), words::number(max))
             })
         }
         Figure::CacheHitShare => {
