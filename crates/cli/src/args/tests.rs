@@ -862,8 +862,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
              overwrite the file; make the run alone for its records)",
         ),
         (
-            "sweep --json=r.json U",
-            "--json: an option of single runs, not of wrkbench sweep (a sweep saves every run \
+            "sweep --hgrm=h U",
+            "--hgrm: an option of single runs, not of wrkbench sweep (a sweep saves every run \
              itself)",
         ),
         (

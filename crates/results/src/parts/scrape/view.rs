@@ -62,11 +62,8 @@ fn in_words(pages: &[ScrapedPage], figure: Figure) -> Option<String> {
         Figure::Running | Figure::Waiting | Figure::CacheUsed => {
             let KnownGauge { mean, max } = figures_of::gauge(pages, figure)?;
             Some(if figure.is_share() {
-                format!(
-                    "mean {}, max {}",
-                    percent(mean * 100.0),
-                    percent(max * 100.0)
-                )
+                let [mean, max] = [mean, max].map(|share| percent(share * 100.0));
+                format!("mean {mean}, max {max}")
             } else {
                 format!("mean {}, max {}", decimal(mean, 2), words::number(max))
             })
