@@ -270,6 +270,7 @@ const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction
     --tr-encoding --oauth2-bearer --url --url-query --request-target --path-as-is --proto-default \
     --interface --next --retry --resolve --digest --http1 --http2-prior-knowledge --noproxy \
     --socks --burstiness --arrival-pattern --arrival-smoothness --model --limit --ignore-eos \
+    --enable-metrics --metrics \
     --include_imports --insecure --skip --protoset --git --repo --tag --uninstall --web \
     --enable-feature --perf-basic-prof --pid --no-log-prefix";
 
