@@ -1,6 +1,35 @@
 //! What the head of a response says about the body of a stream, and about the next request.
 
-/// What a head means for a stream. It is small, because each response copies it.
+/// A [`StreamHead`] in four bytes: each response of HTTP/1 copies its head.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PackedStreamHead(u32);
+
+impl PackedStreamHead {
+    const COMPRESSED: u32 = 1 << 31;
+
+    /// What was packed. Longer waits than 68 years are shortened to that.
+    pub(crate) fn unpacked(self) -> StreamHead {
+        StreamHead {
+            is_compressed: self.0 & Self::COMPRESSED > 0,
+            wait_s: (self.0 & !Self::COMPRESSED).checked_sub(1),
+        }
+    }
+}
+
+impl From<StreamHead> for PackedStreamHead {
+    fn from(head: StreamHead) -> Self {
+        let longest_s = Self::COMPRESSED - 2;
+        let wait = head.wait_s.map_or(0, |wait_s| wait_s.min(longest_s) + 1);
+        let coding = if head.is_compressed {
+            Self::COMPRESSED
+        } else {
+            0
+        };
+        Self(wait | coding)
+    }
+}
+
+/// What a head means for a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StreamHead {
     /// The body has a content coding (RFC 9110 section 8.4), so that its events cannot be read.
@@ -138,6 +167,28 @@ mod tests {
             assert_eq!(found, expected, "{value}");
         }
         assert!(!head(&[("content-type", "gzip")]).is_compressed);
+    }
+
+    #[test]
+    fn a_packed_head_has_the_same_meaning() {
+        for (wait_s, expected_s) in [
+            (None, None),
+            (Some(0), Some(0)),
+            (Some(60), Some(60)),
+            (Some(u32::MAX), Some((1 << 31) - 2)),
+        ] {
+            for is_compressed in [false, true] {
+                let head = StreamHead {
+                    is_compressed,
+                    wait_s,
+                };
+                let found = PackedStreamHead::from(head).unpacked();
+                assert_eq!(
+                    (found.is_compressed, found.wait_s),
+                    (is_compressed, expected_s)
+                );
+            }
+        }
     }
 
     #[test]

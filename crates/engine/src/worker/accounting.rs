@@ -54,6 +54,9 @@ pub(super) struct Accounting {
     /// Pauses after which the server has not responded yet.
     pub(super) silence: Silence,
     pub(super) stall: StallDetector,
+    /// Whether each response is judged, has a record, belongs to a conversation, or may be one of a
+    /// server that refuses all requests. Most runs have none of it.
+    pub(super) has_extras: bool,
     /// Whether the server refuses the requests from the start.
     pub(super) denial: DenialDetector,
     pub(super) usage: UsageMeter,
@@ -86,6 +89,7 @@ impl Accounting {
             fastest_ns: u64::MAX,
             silence: Silence::default(),
             stall: StallDetector::new(0, 0),
+            has_extras: false,
             denial: DenialDetector::new(false, 0),
             usage: UsageMeter::new(usage_probe),
             reporter: None,
@@ -150,6 +154,10 @@ impl Accounting {
         self.recorder = Some(Box::new(recorder));
         self.stall = StallDetector::new(times.start_ns, times.measure_ns);
         self.denial = DenialDetector::new(settings.plan.stops_if_denied, times.start_ns);
+        self.has_extras = settings.plan.good.is_some()
+            || settings.plan.stops_if_denied
+            || settings.records.is_some()
+            || settings.has_conversations;
         self.times = times;
     }
 

@@ -6,7 +6,7 @@ use super::breakdown::Ended;
 use super::network::Network;
 use super::pool::ConnectionPool;
 use super::read_late::ReadLate;
-use crate::exchanges::{Exchange, Exchanges, TokenTimes};
+use crate::exchanges::{Exchange, Exchanges};
 use crate::recorder::{AnsweredTimes, ArrivedEvents, ArrivedTokens, CompletedResponse, Labels};
 use eventloop::EventLoop;
 use protocol::{ExchangeId, Found, Response, Session, StreamTotal};
@@ -19,7 +19,7 @@ impl Accounting {
         &mut self,
         network: &mut Network<L, S>,
         key: u32,
-        (ended, tokens): (&Ended<'_>, &TokenTimes),
+        ended: &Ended<'_>,
         response: &Response,
     ) {
         let Ended {
@@ -53,9 +53,6 @@ impl Accounting {
             labels,
             logged_status: exchange.logged_status,
         });
-        if self.recorder().makes_records() {
-            self.record_answer(key, (ended, tokens), response.bytes);
-        }
         // What may still be learned of the response: when it arrived, and what its latency is.
         if timed && self.watch.is_in_doubt() && own_ns < Attribution::MIN_NS {
             self.note_doubt(key, exchange, at_ns);

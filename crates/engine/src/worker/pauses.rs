@@ -35,7 +35,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let due_ns = at_ns.saturating_add(pause_ns);
         match talks {
             Some(conversations) => conversations.pause((key, exchange), pause_ns),
-            None => self.network.pool[key].pauses.push(due_ns),
+            None => {
+                self.sender.has_pauses = true;
+                self.network.pool[key].pauses.push(due_ns);
+            }
         }
         self.accounting.stall.note_pause(due_ns);
         self.accounting.recorder().user_paused(pause_ns, at_ns);

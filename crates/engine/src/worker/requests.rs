@@ -35,7 +35,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.network.pool.is_idle(key) || self.phase == Phase::Drain {
             return Ok(());
         }
-        if !self.network.pool[key].pauses.is_empty() && self.end_pauses(key, now_ns) {
+        if self.sender.has_pauses && self.end_pauses(key, now_ns) {
             return Ok(());
         }
         let has_waited = std::mem::take(&mut self.network.pool[key].has_waited);
@@ -179,8 +179,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return self.continue_slot(key, now_ns);
         }
         let connection = &self.network.pool[key];
-        let waiting = u32::try_from(connection.pauses.len()).unwrap_or(u32::MAX);
-        let pipeline = self.settings.pipeline.saturating_sub(waiting);
+        let pipeline = if self.sender.has_pauses {
+            let waiting = u32::try_from(connection.pauses.len()).unwrap_or(u32::MAX);
+            self.settings.pipeline.saturating_sub(waiting)
+        } else {
+            self.settings.pipeline
+        };
         let in_window = now_ns >= self.times.measure_ns;
         let allowed = self
             .settings

@@ -320,6 +320,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .count_failure(pool, key, exchange, failed, at_ns);
     }
 
+    /// A response of so many bytes has arrived, and some runs look at what it says: whether it was
+    /// good, whether the server refuses all requests, and what a conversation goes on with.
+    #[inline(never)]
+    fn judge(
+        &mut self,
+        id: (u32, ExchangeId),
+        (ended, tokens): (&Ended<'_>, &TokenTimes),
+        (arrived_ns, bytes): (u64, u64),
+    ) {
+        let (exchange, status, at_ns) = (ended.exchange, ended.status, ended.at_ns);
+        self.accounting.denial.note_status(status);
+        let recorder = self.accounting.recorder();
+        let is_good = !recorder.judges() || recorder.judge((exchange, tokens), status, at_ns);
+        if recorder.makes_records() && recorder.measures(exchange.due_ns) {
+            self.accounting.record_answer(id.0, (ended, tokens), bytes);
+        }
+        if let Some(talks) = &self.sender.conversations {
+            let answered = talks.answer((arrived_ns, status), tokens, is_good);
+            self.sender.turn_answered(id, &answered);
+        }
+    }
+
     #[inline]
     pub(super) fn on_finished(
         &mut self,
@@ -338,7 +360,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(mut exchange) = pool.end_exchange(key, id) else {
             return Ok(());
         };
-        self.accounting.denial.note_status(response.status);
         let failure = match tokens.has_error {
             true => Some(ErrorKind::StreamError),
             false if self.sender.per_client => {
@@ -362,14 +383,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .note_end_of_silence(pool, &mut exchange, arrived_ns);
         let own_ns = exchange.own_ns + late_ns;
         pool[key].own_ns = own_ns;
-        let recorder = self.accounting.recorder();
-        recorder.left(1, at_ns);
-        let is_good =
-            !recorder.judges() || recorder.judge((&exchange, &tokens), response.status, at_ns);
-        if let Some(talks) = &self.sender.conversations {
-            let answered = talks.answer((arrived_ns, response.status), &tokens, is_good);
-            self.sender.turn_answered((key, id), &answered);
-        }
+        self.accounting.recorder().left(1, at_ns);
         let ended = Ended {
             exchange: &exchange,
             trace,
@@ -379,7 +393,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             at_ns,
         };
         self.accounting
-            .count_answer(&mut self.network, key, (&ended, &tokens), &response);
+            .count_answer(&mut self.network, key, &ended, &response);
+        if self.accounting.has_extras {
+            let arrived = (arrived_ns, response.bytes);
+            self.judge((key, id), (&ended, &tokens), arrived);
+        }
         if let Some(captured) = response
             .captured
             .filter(|_| self.sender.source.wants_responses)

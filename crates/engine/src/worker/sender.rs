@@ -49,6 +49,8 @@ pub(super) struct RequestSender<S: Session> {
     pub(super) budget: u64,
     /// Whether the run has a number of requests.
     is_limited: bool,
+    /// Whether a user has been asked to wait, so that some may still wait.
+    pub(super) has_pauses: bool,
     /// Batches or streams in flight per connection.
     pub(super) pipeline: u32,
     pub(super) response_poll: ResponsePoll,
@@ -86,6 +88,7 @@ impl<S: Session> RequestSender<S> {
             stretch: Stretch::new(share.is_some()),
             share,
             budget: settings.budget(),
+            has_pauses: false,
             is_limited: settings.requests.is_some(),
             pipeline: settings.pipeline,
             response_poll: ResponsePoll::new(settings.response_poll_max_ns()),

@@ -70,14 +70,14 @@ impl HeadCache {
 mod tests {
     use super::*;
     use crate::h1::fields::Framing;
-    use crate::stream_head::StreamHead;
+    use crate::stream_head::PackedStreamHead;
 
     fn head(status: u16) -> Head {
         Head {
             status,
             persistent: true,
             framing: Ok(Framing::Length(0)),
-            stream: StreamHead::default(),
+            stream: PackedStreamHead::default(),
         }
     }
 

@@ -352,7 +352,7 @@ impl H1 {
         }
         self.status = head.status;
         if let Some(reader) = &mut self.reader {
-            reader.begin(head.status, head.stream);
+            reader.begin(head.status, head.stream.unpacked());
         }
         self.reusable = head.persistent;
         let is_tunnel = kind == RequestKind::Connect && head.status < 300;

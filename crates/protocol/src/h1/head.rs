@@ -7,7 +7,7 @@ use httparse::{Header, ParserConfig};
 
 use super::Limits;
 use super::fields::{Framing, FramingFault, FramingFields};
-use crate::stream_head::{StreamFields, StreamHead};
+use crate::stream_head::{PackedStreamHead, StreamFields};
 use crate::{Captured, Fields, SessionError};
 
 /// The meaning of a head. It depends only on the bytes of the head, so that equal heads have the
@@ -20,7 +20,7 @@ pub(super) struct Head {
     pub(super) persistent: bool,
     /// A fault matters only if a body can follow at all.
     pub(super) framing: Result<Framing, FramingFault>,
-    pub(super) stream: StreamHead,
+    pub(super) stream: PackedStreamHead,
 }
 
 /// Header lines that fit on the stack. A head with more is parsed again into a longer table.
@@ -160,7 +160,7 @@ fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
         status,
         persistent,
         framing: fields.response_framing(),
-        stream: stream.meaning(),
+        stream: stream.meaning().into(),
     }
 }
 

@@ -770,11 +770,9 @@ impl Connection {
             bytes: stream.bytes,
             captured: stream.captured.take(),
         };
-        let total = stream.reader.as_mut().and_then(|it| it.finish());
-        tell_found(stream, events);
-        let said = stream.reader.iter_mut().flat_map(|it| it.take_said());
-        events.extend(said.map(|said| Event::Said(stream.exchange, said)));
-        events.extend(total.map(|total| Event::StreamEnded(stream.exchange, total)));
+        if stream.reader.is_some() {
+            finish_stream(stream, events);
+        }
         events.push(Event::Finished(stream.exchange, response));
         self.idle.end();
         if stream.body.is_some() {
@@ -991,6 +989,16 @@ fn tell_found(stream: &mut Stream, events: &mut Vec<Event>) {
     if let Some(found) = found.filter(|found| found.events > 0) {
         events.push(Event::Streamed(stream.exchange, found));
     }
+}
+
+/// The body of a stream that is read is complete.
+#[cold]
+fn finish_stream(stream: &mut Stream, events: &mut Vec<Event>) {
+    let total = stream.reader.as_mut().and_then(|it| it.finish());
+    tell_found(stream, events);
+    let said = stream.reader.iter_mut().flat_map(|it| it.take_said());
+    events.extend(said.map(|said| Event::Said(stream.exchange, said)));
+    events.extend(total.map(|total| Event::StreamEnded(stream.exchange, total)));
 }
 
 #[cold]

@@ -257,11 +257,9 @@ impl Incoming {
             self.fail(error, events);
             return Ok(());
         }
-        let total = self.reader.as_mut().and_then(|it| it.finish());
-        self.tell_found(events);
-        let said = self.reader.iter_mut().flat_map(|it| it.take_said());
-        events.extend(said.map(|said| Event::Said(self.exchange, said)));
-        events.extend(total.map(|total| Event::StreamEnded(self.exchange, total)));
+        if self.reader.is_some() {
+            self.finish_stream(events);
+        }
         let response = Response {
             status: self.status,
             reusable: true,
@@ -270,6 +268,16 @@ impl Incoming {
         };
         events.push(Event::Finished(self.exchange, response));
         Ok(())
+    }
+
+    /// The body of a stream that is read is complete.
+    #[cold]
+    fn finish_stream(&mut self, events: &mut Vec<Event>) {
+        let total = self.reader.as_mut().and_then(|it| it.finish());
+        self.tell_found(events);
+        let said = self.reader.iter_mut().flat_map(|it| it.take_said());
+        events.extend(said.map(|said| Event::Said(self.exchange, said)));
+        events.extend(total.map(|total| Event::StreamEnded(self.exchange, total)));
     }
 
     /// The error of a gRPC call whose response is complete.
