@@ -1,20 +1,20 @@
-//! Any bytes as the stream of a language model: the same events in one piece and in pieces, and no
-//! panic.
+//! Any bytes as the stream of a language model: the same events and the same answer in one piece and
+//! in pieces, and no panic.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use plan::EventsFormat;
-use protocol::llm::{Dialect, LlmEvent, LlmEventKind, LlmScanner, LlmStream};
+use protocol::llm::{Answer, Dialect, LlmEvent, LlmEventKind, LlmScanner, LlmStream};
 use protocol::{EventSplitter, StreamSpec};
 
-/// The events of a body in pieces of this many bytes.
+/// The events of a body in pieces of this many bytes, and what the model said in them.
 fn events(
     splitter: &mut EventSplitter,
     scanner: &mut LlmScanner,
     body: &[u8],
     piece_bytes: usize,
-) -> Vec<LlmEvent> {
+) -> (Vec<LlmEvent>, Option<Answer>) {
     let mut found = Vec::new();
     splitter.begin(200);
     scanner.begin();
@@ -24,7 +24,7 @@ fn events(
     }
     let total = splitter.finish_to(&mut sink).expect("200 is a stream");
     assert_eq!(total.events, found.len() as u64);
-    found
+    (found, scanner.take_answer())
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -41,8 +41,9 @@ fuzz_target!(|data: &[u8]| {
         format,
         end_marker: b"[DONE]".as_slice().into(),
         dialect: None,
+        keeps_answers: true,
     });
-    let mut scanner = LlmScanner::new(dialect);
+    let mut scanner = LlmScanner::new(dialect).keeping_answers();
     let whole = events(&mut splitter, &mut scanner, body, body.len().max(1));
     let piece_bytes = usize::from(piece_bytes).max(1);
     assert_eq!(
@@ -52,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(events(&mut splitter, &mut scanner, body, 1), whole);
 
     let mut stream = LlmStream::default();
-    for (time_ns, event) in (0..).zip(&whole) {
+    for (time_ns, event) in (0..).zip(&whole.0) {
         stream.add(time_ns, event);
         assert!(
             event
@@ -72,7 +73,7 @@ fuzz_target!(|data: &[u8]| {
         let lines = body
             .split(|byte| matches!(byte, b'\r' | b'\n'))
             .filter(|line| !line.is_empty() && *line != b"[DONE]");
-        for (line, event) in lines.zip(&whole) {
+        for (line, event) in lines.zip(&whole.0) {
             if serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() {
                 assert_ne!(event.kind, LlmEventKind::Malformed);
             }

@@ -34,6 +34,7 @@ fuzz_target!(|data: &[u8]| {
         format,
         end_marker: marker.into(),
         dialect: None,
+        keeps_answers: false,
     });
     let whole = split(&mut splitter, body, body.len().max(1));
     assert_eq!(whole.0, whole.1.events);
