@@ -122,8 +122,8 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
             let kind = match language {
                 "sh" => BlockKind::Shell,
                 "console" => BlockKind::Session,
-                "" | "text" | "toml" | "json" | "lua" | "csv" | "yaml" | "markdown" | "xml"
-                | "http" | "nginx" | "proto" => BlockKind::Other,
+                "" | "python" | "sql" | "text" | "toml" | "json" | "lua" | "csv" | "yaml"
+                | "markdown" | "xml" | "http" | "nginx" | "proto" => BlockKind::Other,
                 other => return Err(format!("{number}: no rule for blocks marked {other}")),
             };
             blocks.push(block(kind, &text, number, std::mem::take(&mut directives)));
