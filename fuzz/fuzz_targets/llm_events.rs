@@ -1,5 +1,5 @@
-//! Any bytes as the stream of a language model: the same events and the same answer in one piece and
-//! in pieces, and no panic.
+//! Any bytes as the stream of a language model: the same events and the same answer in one piece
+//! and in pieces, and no panic.
 
 #![no_main]
 
