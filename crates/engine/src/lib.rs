@@ -141,7 +141,7 @@ pub struct RunOutcome {
     /// It did so because every connection was refused in a way that another attempt does not
     /// change.
     pub is_refused: bool,
-    /// With [`RunPlan::stops_if_denied`]: what the first responses were.
+    /// With [`plan::RunPlan::stops_if_denied`]: what the first responses were.
     pub first_responses: FirstResponses,
     /// Details of the first connection error that had any, such as why a certificate was rejected.
     pub first_error_detail: Option<(ErrorKind, String)>,
