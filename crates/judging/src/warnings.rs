@@ -445,7 +445,8 @@ fn answers_of_warmup(result: &RunResult) -> Option<Warning> {
 /// Requests that were not sent or answered in time because of the server, or because of too few
 /// connections. What the load generator delayed is not among them.
 fn about_rate(result: &RunResult) -> Vec<Warning> {
-    if !result.plan.pacing.is_open() {
+    // Users have a connection each, and no rate.
+    if !result.plan.pacing.is_scheduled() {
         return Vec::new();
     }
     let counters = &result.recording.counters;

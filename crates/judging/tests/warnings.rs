@@ -403,6 +403,22 @@ fn a_schedule_with_another_rate_than_requested_is_a_bug() {
 }
 
 #[test]
+fn users_of_conversations_have_no_rate_that_a_warning_could_blame() {
+    let said = |pacing: Option<Pacing>| {
+        let mut result = at_a_rate();
+        result.recording.counters.due += 1_000;
+        result.recording.counters.unsent += 1_000;
+        result.plan.pacing = pacing.unwrap_or(result.plan.pacing);
+        let found = warnings(&result).into_iter();
+        let sentences: Vec<String> = found.map(|warning| warning.sentence()).collect();
+        sentences.join("; ")
+    };
+    assert!(said(None).contains("rate"), "{}", said(None));
+    let of_users = said(Some(Pacing::Users));
+    assert!(!of_users.contains("rate"), "{of_users}");
+}
+
+#[test]
 fn a_good_run_with_one_timeout_warns_of_the_timeout_only() {
     let expected = [Warning::TimedOutRequests {
         requests: 1,
