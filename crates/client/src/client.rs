@@ -83,17 +83,26 @@ impl Client {
             verify: option,
             cacert: option,
         };
-        let mut client = Self::with(plan, Permit::default(), options)?;
-        let addresses = client
-            .network()
-            .permitted_addresses(&target.host, &target.service);
+        let deadline = Deadline::of_exchange(limit, format!("the timeout ({name})"));
+        let client = Self::with(plan, Permit::default(), options)?;
+        client.for_target(target, deadline, POST_BODY_BYTES_MAX)
+    }
+
+    /// The client with the addresses of a target, for exchanges on one connection that is kept.
+    fn for_target(
+        mut self,
+        target: &Target,
+        deadline: Deadline,
+        body_bytes_max: usize,
+    ) -> Result<Self, ClientError> {
+        let network = self.network();
+        let addresses = network.permitted_addresses(&target.host, &target.service);
         let place = || format!("the host of {}", hide_secrets(&target.url));
-        client.addresses =
-            Some(addresses.map_err(|error| TargetError::Unresolved(place(), error))?);
-        client.deadline = Deadline::of_exchange(limit, format!("the timeout ({name})"));
-        client.limits.captured_body_bytes_max = POST_BODY_BYTES_MAX;
-        client.keeps_connection = true;
-        Ok(client)
+        self.addresses = Some(addresses.map_err(|error| TargetError::Unresolved(place(), error))?);
+        self.deadline = deadline;
+        self.limits.captured_body_bytes_max = body_bytes_max;
+        self.keeps_connection = true;
+        Ok(self)
     }
 
     /// For GET requests of one page, on a connection that is kept. Certificates are not verified.
@@ -106,21 +115,10 @@ impl Client {
         limit: Duration,
         body_bytes_max: usize,
     ) -> Result<Self, ClientError> {
-        let mut client = Self::with(
-            RunPlan::new(target.clone()),
-            Permit::default(),
-            TARGET_OPTIONS,
-        )?;
-        let addresses = client
-            .network()
-            .permitted_addresses(&target.host, &target.service);
-        let place = || format!("the host of {}", hide_secrets(&target.url));
-        client.addresses =
-            Some(addresses.map_err(|error| TargetError::Unresolved(place(), error))?);
-        client.deadline = Deadline::of_exchange(limit, plan::units::time(limit));
-        client.limits.captured_body_bytes_max = body_bytes_max;
-        client.keeps_connection = true;
-        Ok(client)
+        let deadline = Deadline::of_exchange(limit, plan::units::time(limit));
+        let plan = RunPlan::new(target.clone());
+        let client = Self::with(plan, Permit::default(), TARGET_OPTIONS)?;
+        client.for_target(target, deadline, body_bytes_max)
     }
 
     /// Reads the page of [`Self::of_page`].
