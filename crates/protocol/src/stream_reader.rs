@@ -38,7 +38,7 @@ pub enum Said {
     Answer(Answer),
     /// The first response with a status from 400 on that this reader got.
     Error {
-        /// From 400 on.
+        /// The status code of the response, 400..=999.
         status: u16,
         /// The beginning of the body.
         body: Vec<u8>,

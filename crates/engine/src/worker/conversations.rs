@@ -158,21 +158,6 @@ impl Conversations {
         self.recording.counts()
     }
 
-    /// An answer that is complete.
-    pub(super) fn answer<'t>(
-        &self,
-        (arrived_ns, status): (u64, u16),
-        tokens: &'t TokenTimes,
-        is_good: bool,
-    ) -> AnsweredTurn<'t> {
-        AnsweredTurn {
-            arrived_ns,
-            status,
-            tokens,
-            is_good,
-        }
-    }
-
     fn is_in_window(&self, at_ns: u64) -> bool {
         (self.times.measure_ns..self.times.end_ns).contains(&at_ns)
     }

@@ -1,6 +1,7 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
 use super::breakdown::Ended;
+use super::conversations::AnsweredTurn;
 use super::network::Network;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::{StopReason, Worker};
@@ -336,10 +337,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if recorder.makes_records() && recorder.measures(exchange.due_ns) {
             self.accounting.record_answer(id.0, (ended, tokens), bytes);
         }
-        if let Some(talks) = &self.sender.conversations {
-            let answered = talks.answer((arrived_ns, status), tokens, is_good);
-            self.sender.turn_answered(id, &answered);
-        }
+        let answered = AnsweredTurn {
+            arrived_ns,
+            status,
+            tokens,
+            is_good,
+        };
+        self.sender.turn_answered(id, &answered);
     }
 
     #[inline]

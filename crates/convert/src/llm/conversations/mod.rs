@@ -61,7 +61,7 @@ pub struct Turn {
 /// A tool that an answer may call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
-    /// What it returns.
+    /// The text that the model gets as the result of its call.
     pub result: String,
     /// How long it takes, milliseconds.
     pub wait_ms: u64,
