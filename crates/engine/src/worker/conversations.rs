@@ -18,10 +18,6 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-/// What the histories of all conversations of a machine may take. A conversation that would need
-/// more ends, and is counted ([`ConversationRecording::memory`]).
-const HISTORIES_MAX_BYTES: usize = 4 << 30;
-
 /// How long the second of a series is, nanoseconds.
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -101,9 +97,10 @@ pub(super) struct ConversationSettings {
     /// Whether users have conversations one after the other, and how many of these may begin.
     pub(super) users: Option<u64>,
     pub(super) seed: u64,
-    /// Number of this worker across all machines, and of the workers of this machine.
+    /// Number of this worker across all machines.
     pub(super) number: u32,
-    pub(super) workers: u32,
+    /// What the histories of this worker's conversations may take.
+    pub(super) bytes_max: usize,
 }
 
 impl Conversations {
@@ -113,7 +110,7 @@ impl Conversations {
             users,
             seed,
             number,
-            workers,
+            bytes_max,
         } = settings;
         let mut random = Rng::with_seed(seed ^ (u64::from(number) << 32));
         let names = (format!("{:08x}-{number}", random.u32(..)), 0);
@@ -128,7 +125,7 @@ impl Conversations {
             names,
             times: RunTimes::default(),
             bytes: 0,
-            bytes_max: HISTORIES_MAX_BYTES / workers.max(1) as usize,
+            bytes_max,
             recording: ConversationRecording::new(),
         }
     }
@@ -329,12 +326,12 @@ impl Conversations {
         let next = live.dialogue.answered(
             conversation,
             &conversation.rules,
-            &answer.unwrap_or_default(),
+            answer.unwrap_or_default(),
             &usage,
         );
-        let more = live.dialogue.bytes().saturating_sub(live.bytes);
-        live.bytes += more;
-        self.bytes += more;
+        self.bytes -= live.bytes;
+        live.bytes = live.dialogue.bytes();
+        self.bytes += live.bytes;
         match next {
             NextTurn::Ended(end) => self.end(index, end, answered.arrived_ns),
             NextTurn::After(_) if self.bytes > self.bytes_max => {
@@ -416,6 +413,7 @@ impl Conversations {
         let counted = self.is_counted(index);
         let live = self.live[index as usize].take()?;
         self.recording.begun += u64::from(counted);
+        self.count_dropped(&live);
         self.unused.push(index);
         self.bytes -= live.bytes;
         add_time(
@@ -424,6 +422,13 @@ impl Conversations {
             (live.since_ns, at_ns),
         );
         self.users.map(|_| UserIsFree { since_ns: at_ns })
+    }
+
+    /// Counts the turns that the requests of a conversation have left out.
+    fn count_dropped(&mut self, live: &Live) {
+        let is_counted = self.is_in_window(live.first_due_ns);
+        let dropped = live.dialogue.dropped_turns() as u64;
+        self.recording.turns_dropped += if is_counted { dropped } else { 0 };
     }
 
     /// The request of a turn has failed.
@@ -447,6 +452,7 @@ impl Conversations {
             let Some(live) = self.live[index as usize].take() else {
                 continue;
             };
+            self.count_dropped(&live);
             self.recording.open += u64::from(is_counted);
             self.recording.begun += u64::from(is_counted);
             let was_live = (live.since_ns, ended_ns);

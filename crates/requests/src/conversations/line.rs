@@ -20,6 +20,8 @@ struct LineConversation<'t> {
     repeats_recorded: bool,
     context: Option<u64>,
     #[serde(default)]
+    drops_oldest: bool,
+    #[serde(default)]
     begins_anywhere: bool,
     limit: Option<(String, String)>,
     #[serde(borrow)]
@@ -88,6 +90,7 @@ pub(crate) fn read(text: &str) -> Result<Conversation, ConversationError> {
             dialect: dialect.ok_or(ConversationError::Dialect(line.dialect))?,
             repeats_recorded: line.repeats_recorded,
             context_tokens: line.context,
+            drops_oldest: line.drops_oldest,
             begins_anywhere: line.begins_anywhere,
             limit: line
                 .limit
@@ -160,12 +163,13 @@ impl Conversation {
             dialect,
             repeats_recorded,
             context_tokens,
+            drops_oldest,
             begins_anywhere,
             limit,
         } = &self.rules;
         let mut json = format!(
             "{{\"dialect\":\"{}\",\"repeats_recorded\":{repeats_recorded},\
-             \"begins_anywhere\":{begins_anywhere},\"system\":\"{}\",\"opening\":[{}]",
+             \"drops_oldest\":{drops_oldest},\"begins_anywhere\":{begins_anywhere},\"system\":\"{}\",\"opening\":[{}]",
             dialect.name(),
             said(&self.system),
             said(&self.opening)

@@ -3,6 +3,9 @@
 use plan::Dialect;
 use protocol::llm::{Answer, ToolCall};
 
+/// About what a message has beside its text, in bytes.
+const MEMBERS_BYTES: usize = 64;
+
 /// Appends a message after those before it.
 pub(super) fn append(messages: &mut Vec<u8>, message: &[u8]) {
     if message.is_empty() {
@@ -17,7 +20,7 @@ pub(super) fn append(messages: &mut Vec<u8>, message: &[u8]) {
 /// The message with which later requests repeat an answer. Empty if nothing was said: servers
 /// refuse messages without content.
 pub(super) fn of_answer(answer: &Answer, dialect: Dialect) -> Vec<u8> {
-    let mut message = Vec::new();
+    let mut message = Vec::with_capacity(answer.text.len() + MEMBERS_BYTES);
     let calls = match dialect {
         Dialect::OpenAi | Dialect::Anthropic => answer.calls.as_slice(),
         // Their results are sent in another form, or not at all.

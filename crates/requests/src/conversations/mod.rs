@@ -57,6 +57,8 @@ pub struct ConversationRules {
     pub repeats_recorded: bool,
     /// A turn that would have more tokens than this, the limit of its answer included, is not sent.
     pub context_tokens: Option<u64>,
+    /// Its oldest turns are left out instead, until it fits. The opening stays.
+    pub drops_oldest: bool,
     /// Those that begin before the measured window begin at any turn, as if they had begun long
     /// before.
     pub begins_anywhere: bool,

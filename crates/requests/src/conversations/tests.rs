@@ -79,7 +79,7 @@ fn each_request_repeats_what_was_said_before() {
         json!({"messages": [system, {"role": "user", "content": "1"}]})
     );
     let said = saying(r#"say \"hi\"\n\ud83d\ude00"#);
-    let next = dialogue.answered(&conversation, &rules, &said, &Usage::default());
+    let next = dialogue.answered(&conversation, &rules, said, &Usage::default());
     assert_eq!(next, NextTurn::After(900 * MS));
     assert_eq!(
         body(&dialogue, &conversation, rules.dialect),
@@ -90,7 +90,7 @@ fn each_request_repeats_what_was_said_before() {
             {"role": "user", "content": "2"},
         ]})
     );
-    let next = dialogue.answered(&conversation, &rules, &saying("x"), &Usage::default());
+    let next = dialogue.answered(&conversation, &rules, saying("x"), &Usage::default());
     assert_eq!(next, NextTurn::Ended(ConversationEnd::Done));
 }
 
@@ -141,7 +141,7 @@ fn recorded_answers_are_repeated_in_place_of_those_of_the_server() {
         ..rules(Dialect::OpenAi)
     };
     let mut dialogue = Dialogue::at_turn(&conversation, 0);
-    dialogue.answered(&conversation, &rules, &saying("other"), &Usage::default());
+    dialogue.answered(&conversation, &rules, saying("other"), &Usage::default());
     let body = body(&dialogue, &conversation, rules.dialect);
     assert_eq!(body["messages"][1]["content"], "one");
 }
@@ -153,7 +153,7 @@ fn results_of_tools_follow_their_calls_after_the_time_of_the_tool() {
     let rules = rules(Dialect::OpenAi);
     let mut dialogue = Dialogue::at_turn(&conversation, 0);
     let called = calling(&["c1", "c2"]);
-    let next = dialogue.answered(&conversation, &rules, &called, &Usage::default());
+    let next = dialogue.answered(&conversation, &rules, called, &Usage::default());
     assert_eq!((next, dialogue.turn()), (NextTurn::After(500 * MS), 0));
     let said = body(&dialogue, &conversation, rules.dialect);
     let messages = said["messages"].as_array().unwrap();
@@ -165,7 +165,7 @@ fn results_of_tools_follow_their_calls_after_the_time_of_the_tool() {
         messages[3],
         json!({"role": "tool", "tool_call_id": "c2", "content": "sunny"})
     );
-    let next = dialogue.answered(&conversation, &rules, &saying("It is."), &Usage::default());
+    let next = dialogue.answered(&conversation, &rules, saying("It is."), &Usage::default());
     assert_eq!((next, dialogue.turn()), (NextTurn::After(900 * MS), 1));
 }
 
@@ -177,7 +177,7 @@ fn results_of_tools_are_blocks_for_anthropic() {
     let mut dialogue = Dialogue::at_turn(&conversation, 0);
     let mut called = calling(&["t1"]);
     called.text = b"Let me see.".to_vec();
-    dialogue.answered(&conversation, &rules, &called, &Usage::default());
+    dialogue.answered(&conversation, &rules, called.clone(), &Usage::default());
     let said = body(&dialogue, &conversation, rules.dialect);
     assert_eq!(
         said["messages"][1]["content"],
@@ -193,7 +193,7 @@ fn results_of_tools_are_blocks_for_anthropic() {
     // Arguments that were cut off are none.
     called.calls[0].arguments.truncate(5);
     let mut dialogue = Dialogue::at_turn(&conversation, 0);
-    dialogue.answered(&conversation, &rules, &called, &Usage::default());
+    dialogue.answered(&conversation, &rules, called, &Usage::default());
     let said = body(&dialogue, &conversation, rules.dialect);
     assert_eq!(said["messages"][1]["content"][1]["input"], json!({}));
 }
@@ -203,7 +203,7 @@ fn calls_of_tools_that_the_file_does_not_have_are_left_out() {
     let conversation = asking(&["1", "2"]);
     let rules = rules(Dialect::OpenAi);
     let mut dialogue = Dialogue::at_turn(&conversation, 0);
-    let next = dialogue.answered(&conversation, &rules, &calling(&["c1"]), &Usage::default());
+    let next = dialogue.answered(&conversation, &rules, calling(&["c1"]), &Usage::default());
     assert_eq!(next, NextTurn::After(900 * MS));
     let said = body(&dialogue, &conversation, rules.dialect);
     assert_eq!(said["messages"].as_array().unwrap().len(), 2);
@@ -216,7 +216,7 @@ fn a_model_that_always_calls_tools_ends_its_turn_some_time() {
     let rules = rules(Dialect::OpenAi);
     let mut dialogue = Dialogue::at_turn(&conversation, 0);
     let rounds = (0..100).take_while(|_| {
-        let next = dialogue.answered(&conversation, &rules, &calling(&["c1"]), &Usage::default());
+        let next = dialogue.answered(&conversation, &rules, calling(&["c1"]), &Usage::default());
         next == NextTurn::After(MS)
     });
     assert_eq!(rounds.count(), 8);
@@ -242,9 +242,61 @@ fn a_turn_that_would_not_fit_into_the_context_is_not_sent() {
     ] {
         let rules = rules(context_tokens);
         let mut dialogue = Dialogue::at_turn(&conversation, 0);
-        let mut answered = |usage| dialogue.answered(&conversation, &rules, &saying("a"), &usage);
+        let mut answered = |usage| dialogue.answered(&conversation, &rules, saying("a"), &usage);
         assert_eq!(answered(tokens(60, 20)), NextTurn::After(900 * MS));
         assert_eq!(answered(tokens(90, 20)), expected, "{context_tokens}");
+    }
+}
+
+#[test]
+fn the_oldest_turns_are_left_out_until_the_request_fits_into_the_context() {
+    let mut conversation = asking(&["first", "second", "third", "fourth"]);
+    conversation.opening = br#"{"role":"system","content":"be brief"}"#.to_vec();
+    let rules = ConversationRules {
+        context_tokens: Some(100),
+        drops_oldest: true,
+        ..rules(Dialect::OpenAi)
+    };
+    let mut dialogue = Dialogue::at_turn(&conversation, 0);
+    let said = |dialogue: &Dialogue| -> Vec<String> {
+        let said = body(dialogue, &conversation, rules.dialect);
+        let said = said["messages"].as_array().unwrap().iter();
+        said.map(|message| message["content"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut answered = |text: &str, usage| {
+        let next = dialogue.answered(&conversation, &rules, saying(text), &usage);
+        (next, dialogue.dropped_turns(), said(&dialogue))
+    };
+    let goes_on = NextTurn::After(900 * MS);
+    let (next, dropped, _) = answered("one", tokens(40, 10));
+    assert_eq!((next, dropped), (goes_on, 0));
+    // 90 tokens, and about 40 * 30 / 70 for the next question: one turn has to go.
+    let (next, dropped, rest) = answered("two", tokens(80, 10));
+    assert_eq!((next, dropped), (goes_on, 1));
+    assert_eq!(rest, ["be brief", "second", "two", "third"]);
+    // All that is left is still too long.
+    let (next, dropped, _) = answered("three", tokens(5_000, 10));
+    assert_eq!(
+        (next, dropped),
+        (NextTurn::Ended(ConversationEnd::Context), 3)
+    );
+}
+
+#[test]
+fn a_conversation_holds_what_the_server_said_and_no_more() {
+    let mut conversation = asking(&["1", "2", "3"]);
+    conversation.opening = vec![b' '; 1_000_000];
+    let rules = rules(Dialect::OpenAi);
+    let mut dialogue = Dialogue::at_turn(&conversation, 0);
+    for answers in 1..3 {
+        let answer = saying(&"x".repeat(10_000));
+        dialogue.answered(&conversation, &rules, answer, &Usage::default());
+        let bytes = dialogue.bytes();
+        assert!(
+            (answers * 10_000..answers * 10_000 + 300).contains(&bytes),
+            "{bytes}"
+        );
     }
 }
 
@@ -253,7 +305,7 @@ fn an_answer_without_text_is_no_message() {
     let conversation = asking(&["1", "2"]);
     let rules = rules(Dialect::Anthropic);
     let mut dialogue = Dialogue::at_turn(&conversation, 0);
-    dialogue.answered(&conversation, &rules, &saying(""), &Usage::default());
+    dialogue.answered(&conversation, &rules, saying(""), &Usage::default());
     let said = body(&dialogue, &conversation, rules.dialect);
     assert_eq!(said["messages"].as_array().unwrap().len(), 2);
 }
@@ -316,7 +368,7 @@ fn a_line_of_a_file_has_a_conversation_whose_requests_repeat_what_was_said() {
     );
     assert_eq!(body, expected);
     let said = saying("hi");
-    dialogue.answered(conversation, &conversation.rules, &said, &Usage::default());
+    dialogue.answered(conversation, &conversation.rules, said, &Usage::default());
     let second = render(&dialogue);
     let expected =
         r#"{"role":"assistant","content":"hi"},{"role":"user","content":"b"}],"stream":true}"#;

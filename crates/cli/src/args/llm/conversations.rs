@@ -50,6 +50,9 @@ pub(super) struct ConversationArgs {
     #[arg(long, value_name = "TOKENS", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = parse_number(1..=MAX_CONTEXT))]
     context: Option<u64>,
+    /// With --context, leave out the oldest turns instead of ending the conversation
+    #[arg(long, help_heading = HEADING, requires = "context")]
+    drop_oldest: bool,
     /// Send the name of the conversation in this header, like X-Session-ID
     #[arg(long, value_name = "NAME", help_heading = HEADING, value_parser = parse_header)]
     session_header: Option<String>,
@@ -100,7 +103,8 @@ impl ConversationArgs {
     pub(super) fn load(&self) -> impl std::fmt::Debug + use<'_> {
         let times = [&self.think, &self.tool_wait].map(|it| it.as_ref().map(|it| &it.0));
         let turns = self.turns.as_ref().map(|it| &it.text);
-        let history = (&self.history, self.context, self.cold_start);
+        let context = (self.context, self.drop_oldest);
+        let history = (&self.history, context, self.cold_start);
         (turns, times, history, &self.session_header)
     }
 
@@ -146,6 +150,7 @@ impl ConversationArgs {
             tool_wait: self.tool_wait.as_ref().map(|it| it.1),
             repeats_recorded: self.history.as_deref() == Some("recorded"),
             context_tokens: self.context,
+            drops_oldest: self.drop_oldest,
             session_header: self.session_header.clone(),
             starts_cold: self.cold_start,
             keeps_moments: false,

@@ -27,6 +27,8 @@ pub struct Manner {
     pub repeats_recorded: bool,
     /// A turn that would have more tokens is not sent.
     pub context_tokens: Option<u64>,
+    /// The oldest turns are left out of it instead.
+    pub drops_oldest: bool,
     /// A header with the name of the conversation.
     pub session_header: Option<String>,
     /// Each conversation begins with its first turn, also at the start of the run.
@@ -110,6 +112,7 @@ impl Writer<'_> {
         let mut value = json!({
             "dialect": dialect.name(),
             "repeats_recorded": self.manner.repeats_recorded,
+            "drops_oldest": self.manner.drops_oldest,
             "begins_anywhere": !self.manner.starts_cold && turns.len() > 1,
             "opening": opening,
             "turns": turns,

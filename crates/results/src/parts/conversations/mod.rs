@@ -54,6 +54,10 @@ pub struct ConversationRecording {
     pub good: u64,
     /// Turns that were not sent because their conversation had failed, of those of `begun`.
     pub turns_lost: u64,
+    /// Turns that later requests of `begun` did not repeat, because they would not have fit into
+    /// the context.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub turns_dropped: u64,
     /// From when the first turn was due until the last answer, nanoseconds: one sample for each of
     /// `done` that began with its first turn.
     pub duration: Histogram,
@@ -165,6 +169,7 @@ impl ConversationRecording {
             failed: self.failed,
             good: self.good,
             turns_lost: self.turns_lost,
+            turns_dropped: self.turns_dropped,
             ..Self::default()
         }
     }
@@ -199,6 +204,7 @@ impl Measurement for ConversationRecording {
             open,
             good,
             turns_lost,
+            turns_dropped,
             duration,
             turns,
             by_turn,
@@ -214,6 +220,7 @@ impl Measurement for ConversationRecording {
             (&mut self.open, open),
             (&mut self.good, good),
             (&mut self.turns_lost, turns_lost),
+            (&mut self.turns_dropped, turns_dropped),
         ] {
             add(mine, *theirs);
         }
@@ -260,6 +267,7 @@ impl Measurement for ConversationRecording {
             failed: self.failed.saturating_sub(earlier.failed),
             good: self.good.saturating_sub(earlier.good),
             turns_lost: self.turns_lost.saturating_sub(earlier.turns_lost),
+            turns_dropped: self.turns_dropped.saturating_sub(earlier.turns_dropped),
             ..Self::default()
         }
     }

@@ -74,8 +74,10 @@ fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
         "Begun",
         "Done",
         "Ended by the context",
+        "Ended by the limit of memory",
         "Failed",
         "Turns not sent",
+        "Turns left out",
         "Open at the end",
         "Users",
         "Of them thinking",
@@ -87,8 +89,10 @@ fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
             tables::count(it.begun),
             tables::count(it.done),
             tables::count(it.context),
+            tables::count(it.memory),
             tables::count(it.failed),
             tables::count(it.turns_lost),
+            tables::count(it.turns_dropped),
             tables::count(it.open),
             known(users.map(|it| it.0), number),
             known(users.map(|it| it.1), number),
@@ -132,6 +136,12 @@ fn totals(recording: &ConversationRecording, result: &RunResult) -> Vec<String> 
         began += &format!(" ({lost} not sent)");
     }
     let mut lines = vec![began];
+    if recording.turns_dropped > 0 {
+        let dropped = counted(recording.turns_dropped, "old turn");
+        lines.push(format!(
+            "{dropped} left out of later requests (--drop-oldest)"
+        ));
+    }
     let users = recording.users_mean(result.window.duration_ns);
     if let Some((live, thinking)) = users.filter(|it| it.0 > 0.0) {
         let (live, thinking) = (decimal(live, 1), decimal(thinking, 1));
