@@ -35,7 +35,7 @@ pub use records::{RecordBatch, RecordLimits, RecordMessage, RecordSender};
 pub use run::{Armed, WorkerParts, prepare, run_here, run_together};
 pub use slow_spans::SlowSpans;
 pub use snapshots::Observer;
-pub use worker::{WorkerResult, WorkerSettings};
+pub use worker::{HISTORIES_MAX_BYTES, WorkerResult, WorkerSettings};
 
 use plan::FleetSchedule;
 use protocol::proxy::ProxyClient;

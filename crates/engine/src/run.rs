@@ -7,7 +7,9 @@ use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Observer, ProgressReport, SnapshotMerger};
 use crate::source::RequestSource;
 use crate::warmup::Warmup;
-use crate::worker::{STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings};
+use crate::worker::{
+    HISTORIES_MAX_BYTES, STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings,
+};
 use crate::{EngineError, RunInputs, RunOutcome, UsageProbe, WorkerError};
 use eventloop::{EventLoop, monotonic_ns};
 use plan::{BackendChoice, FleetSchedule, Lanes, RunPlan};
@@ -661,6 +663,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
         },
         recorded_gap_ns: None,
         has_conversations: false,
+        histories_max_bytes: HISTORIES_MAX_BYTES,
         timeout_ns: nanoseconds(plan.time_limit()),
         requests: if plan.pacing.is_scheduled() {
             fleet.map_or(plan.stop.requests, |fleet| fleet.requests)

@@ -47,7 +47,7 @@ mod usage;
 mod watch;
 mod writer;
 
-pub use settings::WorkerSettings;
+pub use settings::{HISTORIES_MAX_BYTES, WorkerSettings};
 pub(crate) use watch::{ScriptTime, standstill_within};
 
 use crate::control::{RunState, RunTimes, StuckGuard};

@@ -130,6 +130,7 @@ mod tests {
                 seed: 0,
                 recorded_gap_ns: None,
                 has_conversations: false,
+                histories_max_bytes: crate::HISTORIES_MAX_BYTES,
                 worker_base: 0,
                 worker: 0,
                 workers: 1,

@@ -251,7 +251,7 @@ fn conversations<S: Session>(
         users: has_users.then(|| settings.budget()),
         seed,
         number: settings.number(),
-        workers: settings.workers,
+        bytes_max: settings.histories_max_bytes / settings.workers.max(1) as usize,
     })))
 }
 

@@ -40,6 +40,9 @@ pub struct WorkerSettings {
     pub recorded_gap_ns: Option<f64>,
     /// Requests are turns of conversations.
     pub has_conversations: bool,
+    /// What the histories of all conversations of this machine may take, bytes. A conversation that
+    /// would need more ends, and is counted ([`results::ConversationRecording::memory`]).
+    pub histories_max_bytes: usize,
     /// Number of this machine's first worker.
     pub worker_base: u32,
     /// Index of this worker, from 0.
@@ -53,6 +56,9 @@ pub struct WorkerSettings {
     /// Who gets a record of each request, if anybody.
     pub records: Option<RecordSender>,
 }
+
+/// The usual limit of [`WorkerSettings::histories_max_bytes`].
+pub const HISTORIES_MAX_BYTES: usize = 4 << 30;
 
 /// The longest time that the loop polls before a request is due, instead of sleeping. It polls only
 /// as long as wake-ups are usually late (docs/decisions/0009-polling-before-a-deadline.md). Most of

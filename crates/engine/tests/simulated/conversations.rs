@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::http::{HttpPeer, Reply, Request};
 use crate::simulation::{MS, Run, S, Simulation};
-use crate::tokens::{END, HEAD, answer, chunk, llm, prelude, simulation};
+use crate::tokens::{END, HEAD, answer, chunk, llm, prelude, simulation, text};
 use engine::source::FromFile;
 use plan::{Pacing, Target};
 use requests::{Defaults, Inputs, Moment};
@@ -339,4 +339,128 @@ fn what_is_due_at_the_end_without_a_connection_is_unsent() {
     assert_eq!(counters.due, counters.sent + counters.unsent);
     assert!(counters.unsent >= 13, "{}", counters.unsent);
     assert_eq!(conversations(&run).failed, 0);
+}
+
+/// A replica that has what it was asked and what it has answered in a cache of prefixes.
+#[derive(Default)]
+struct Replica {
+    cached: Vec<String>,
+}
+
+impl Replica {
+    /// The first token after 1 ms for each token that is not in the cache. A word is a token.
+    fn answer(&mut self, messages: &str) -> Reply {
+        let tokens = |text: &str| {
+            let each = text.split("\"content\":\"").skip(1);
+            each.map(|text| text.split(' ').count() as u64).sum::<u64>()
+        };
+        let known = self.cached.iter().filter(|it| messages.starts_with(*it));
+        let known = known.map(|it| tokens(it)).max().unwrap_or(0);
+        let (all, words) = (tokens(messages), format!("a{}", " b".repeat(19)));
+        let said = format!(r#"{messages},{{"role":"assistant","content":"{words}"}}"#);
+        self.cached.push(said);
+        let mut reply = prelude(1).then((all - known) * MS - 1, text("a"));
+        for _ in 1..20 {
+            reply = reply.then(10 * MS, text(" b"));
+        }
+        let usage =
+            format!(r#"{{"choices":[],"usage":{{"prompt_tokens":{all},"completion_tokens":20,"#)
+                + &format!(r#""prompt_tokens_details":{{"cached_tokens":{known}}}}}}}"#);
+        let end = chunk(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#);
+        reply.then(0, end + &chunk(&usage) + &chunk("[DONE]") + END)
+    }
+}
+
+/// Conversations that each begin with a system's text of 50 words of its own, with questions of 10
+/// words. Requests have their names in a header.
+fn with_own_systems(conversations: usize) -> String {
+    let words = |first: String, words: usize| first + &" w".repeat(words - 1);
+    let lines = (0..conversations).map(|number| {
+        let system = words(format!("s{number}"), 50);
+        let opening = format!(
+            r#""opening":[{{"role":"system","content":"{system}"}}],"begins_anywhere":false,"#
+        );
+        let turns =
+            [0, 1, 2, 3].map(|turn_number| turn(&words(format!("q{turn_number}"), 10), 100));
+        let named = r#"{"path":"/v1","header":{"X-Session":"{{$conversation.id}}"},"#;
+        line(&opening, &turns).replace(r#"{"path":"/v1","#, named)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Has 200 conversations with replicas; `choose` says which one gets a request.
+fn with_replicas(
+    replicas: usize,
+    mut choose: impl FnMut(&Request<'_>, &str) -> usize + Send + 'static,
+) -> ConversationRecording {
+    let mut replicas: Vec<Replica> = (0..replicas).map(|_| Replica::default()).collect();
+    let peer = HttpPeer::new(move |request: &Request<'_>| {
+        let text = String::from_utf8_lossy(request.bytes).into_owned();
+        let name = text.split("X-Session: ").nth(1).expect("a header");
+        let name = name.split("\r\n").next().unwrap_or_default();
+        let messages = text.split("\"messages\":[").nth(1).expect("messages");
+        let (messages, _) = messages.rsplit_once("],\"max_tokens\"").expect("a limit");
+        replicas[choose(request, name)].answer(messages)
+    });
+    let run = users(20, &with_own_systems(200)).requests(200).run(peer);
+    conversations(&run).clone()
+}
+
+#[test]
+fn a_cache_of_prefixes_shows_in_the_first_token_of_later_turns() {
+    let recording = with_replicas(1, |_, _| 0);
+    let first_ms = |turn: usize| {
+        let first_token = &recording.by_turn[turn].first_token;
+        (first_token.min_ns(), first_token.max_ns())
+    };
+    let exactly = |ms: u64| (Some(ms * MS), Some(ms * MS));
+    assert_eq!(first_ms(0), exactly(60));
+    assert_eq!(first_ms(1), exactly(10));
+    assert_eq!(first_ms(2), exactly(10));
+    let inputs: Vec<Option<f64>> = recording.by_turn[..3]
+        .iter()
+        .map(results::TurnRecording::input_mean)
+        .collect();
+    // System 50, question 10, answer 20: 60, 90, 120 and 150.
+    assert_eq!(inputs, [Some(60.0), Some(90.0), Some(135.0)]);
+    let cached = recording.by_turn[1].cached_share();
+    assert_eq!(cached, Some(80.0 / 90.0));
+}
+
+#[test]
+fn without_affinity_half_of_the_second_turns_find_nothing_in_the_cache_of_their_replica() {
+    let mut random = fastrand::Rng::with_seed(1);
+    let of_request = move |_: &Request<'_>, _: &str| random.usize(..2);
+    let second = &with_replicas(2, of_request).by_turn[1];
+    let first_token = &second.first_token;
+    assert_eq!(
+        (first_token.min_ns(), first_token.max_ns()),
+        (Some(10 * MS), Some(90 * MS))
+    );
+    let mean_ms = first_token.mean_ns() / MS as f64;
+    // 200 of them, each 10 or 90 ms: the mean has a standard deviation of 2.8 ms.
+    assert!((mean_ms - 50.0).abs() < 6.0, "{mean_ms}");
+}
+
+#[test]
+fn a_session_header_lets_each_turn_find_its_replica() {
+    let of_name = |_: &Request<'_>, name: &str| {
+        let sum: usize = name.bytes().map(usize::from).sum();
+        sum % 2
+    };
+    let recording = with_replicas(2, of_name);
+    assert_eq!(recording.by_turn[1].first_token.max_ns(), Some(10 * MS));
+    assert_eq!(recording.done, 200);
+}
+
+#[test]
+fn a_conversation_ends_before_the_histories_take_more_memory_than_they_may() {
+    let mut users = users(2, &five_turns(10));
+    // An answer of 20 tokens takes less than 200 bytes with its place in the list.
+    users.settings.histories_max_bytes = 600;
+    let run = users.requests(10).run(HttpPeer::new(usual));
+    let recording = conversations(&run);
+    assert!(recording.memory > 0, "{recording:?}");
+    assert_eq!(recording.memory + recording.done, 10);
+    assert_eq!(recording.failed, 0);
 }

@@ -76,6 +76,7 @@ impl Simulation {
                 idle_connections: 0,
                 recorded_gap_ns: None,
                 has_conversations: false,
+                histories_max_bytes: engine::HISTORIES_MAX_BYTES,
                 timeout_ns: 2 * S,
                 requests: None,
                 seed: 1,
