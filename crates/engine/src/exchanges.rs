@@ -52,6 +52,9 @@ pub(crate) struct TokenTimes {
     pub(crate) generated: u32,
     /// Those of the prompt that came from a cache.
     pub(crate) cached: u32,
+    /// The number of the conversation within the worker, and of its turn, from 1; 0 without one.
+    pub(crate) conversation: u32,
+    pub(crate) turn: u32,
 }
 
 /// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The

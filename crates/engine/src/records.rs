@@ -211,6 +211,8 @@ pub(crate) fn unsent(due_ns: u64, ended_ns: u64, own_ns: u64) -> RequestRecord {
         trace: 0,
         tokens_in: 0,
         tokens_out: 0,
+        conversation: 0,
+        turn: 0,
         name: u32::MAX,
         connection: u32::MAX,
         status: 0,

@@ -241,6 +241,7 @@ pub struct Prepared {
     inputs: RunInputs,
     notes: Vec<String>,
     request_names: Option<Vec<String>>,
+    has_conversations: bool,
     draws_requests: bool,
 }
 
@@ -314,6 +315,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         lookups,
         notes,
         request_names: sources.request_names,
+        has_conversations: sources.has_conversations,
         draws_requests: sources.draws_requests,
     })
 }
@@ -353,6 +355,10 @@ impl PreparedRun for Prepared {
 
     fn request_names(&self) -> Option<&[String]> {
         self.request_names.as_deref()
+    }
+
+    fn has_conversations(&self) -> bool {
+        self.has_conversations
     }
 
     fn backend(&self) -> String {

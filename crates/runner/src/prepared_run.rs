@@ -22,6 +22,11 @@ pub trait PreparedRun {
     /// The names of the requests of a file; `None` without a file.
     fn request_names(&self) -> Option<&[String]>;
 
+    /// Whether its requests are turns of conversations. A fleet does not say so.
+    fn has_conversations(&self) -> bool {
+        false
+    }
+
     /// The backend and why it was chosen, or who chooses it.
     fn backend(&self) -> String;
 

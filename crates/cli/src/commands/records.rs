@@ -62,7 +62,11 @@ impl Records {
     fn open(path: &Path, prepared: &dyn PreparedRun, readers: Readers) -> anyhow::Result<Self> {
         let form = RecordForm::of(path).with_context(|| format!("--records {path:?}"))?;
         let file = opened(path, readers)?;
-        let layout = records::layout_of(prepared.plan(), prepared.request_names());
+        let layout = records::layout_of(
+            prepared.plan(),
+            prepared.request_names(),
+            prepared.has_conversations(),
+        );
         let clock = Clock {
             unix_ns: unix_ns(),
             monotonic_ns: runner::monotonic_ns(),

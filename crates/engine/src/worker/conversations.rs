@@ -31,6 +31,8 @@ struct Live {
     dialogue: Dialogue,
     /// Sent to the server, if requests have a place for it.
     name: Vec<u8>,
+    /// Its number among those of this worker.
+    number: u32,
     /// Since when its user is there: in a run with users, before the first turn is due.
     since_ns: u64,
     /// When its first turn of the run was due.
@@ -84,7 +86,7 @@ pub(super) struct Conversations {
     users: Option<u64>,
     random: Rng,
     /// The beginning of the names of this worker's conversations, and the number of the next one.
-    names: (String, u64),
+    names: (String, u32),
     times: RunTimes,
     bytes: usize,
     bytes_max: usize,
@@ -196,14 +198,16 @@ impl Conversations {
     ) -> Option<DueTurn> {
         let conversation = self.conversation(&chosen)?;
         let dialogue = Dialogue::at_turn(conversation, turn);
-        let (prefix, number) = &mut self.names;
+        let (prefix, next) = &mut self.names;
+        let number = *next;
+        *next = next.wrapping_add(1);
         let name = format!("{prefix}-{number}").into_bytes();
-        *number += 1;
         let bytes = dialogue.bytes();
         let live = Live {
             chosen,
             dialogue,
             name,
+            number,
             since_ns,
             first_due_ns: due_ns,
             due_ns,
@@ -256,8 +260,8 @@ impl Conversations {
         self.wait_for(was_sent.then_some(turn));
     }
 
-    /// A turn is about to be sent.
-    pub(super) fn send(&mut self, (key, exchange): (u32, ExchangeId), turn: DueTurn) {
+    /// A turn is about to be sent. Returns the number of its conversation, and its own one.
+    pub(super) fn send(&mut self, (key, exchange): (u32, ExchangeId), turn: DueTurn) -> (u32, u32) {
         let live = turn.live;
         let turn = TurnInFlight {
             live,
@@ -265,6 +269,8 @@ impl Conversations {
             pause_ns: None,
         };
         self.in_flight.insert((key, exchange.0), turn);
+        let live = self.live[live as usize].as_ref();
+        live.map_or((0, 0), |it| (it.number, it.dialogue.turn() as u32 + 1))
     }
 
     /// What the model has said in the response to a turn that will be complete.

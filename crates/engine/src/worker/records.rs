@@ -119,6 +119,8 @@ fn sent((exchange, tokens): (&Exchange, &TokenTimes), (key, trace): (u32, u128))
         trace,
         tokens_in: tokens.prompt,
         tokens_out: tokens.generated,
+        conversation: tokens.conversation,
+        turn: tokens.turn,
         name: exchange.name,
         connection: key,
         status: 0,

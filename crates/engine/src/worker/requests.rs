@@ -160,7 +160,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         // Before it is sent: the connection may fail in between.
         if let Some(conversations) = &mut self.sender.conversations {
-            conversations.send(id, turn);
+            let (conversation, number) = conversations.send(id, turn);
+            let tokens = self.network.pool[key].exchanges.tokens_mut(id.1);
+            (tokens.conversation, tokens.turn) = (conversation, number);
         }
         if self.send_text(key, requests, Some(turn.due_ns))? {
             self.note_names(turn.due_ns);

@@ -464,3 +464,26 @@ fn a_conversation_ends_before_the_histories_take_more_memory_than_they_may() {
     assert_eq!(recording.memory + recording.done, 10);
     assert_eq!(recording.failed, 0);
 }
+
+#[test]
+fn records_have_the_conversation_and_the_turn_of_each_request() {
+    let simulation = users(3, &five_turns(10)).requests(9);
+    // The second request is refused, which ends its conversation.
+    let peer = HttpPeer::new(|request: &Request<'_>| match request.number {
+        1 => Reply::after(MS, "HTTP/1.1 500 E\r\nContent-Length: 0\r\n\r\n"),
+        _ => usual(request),
+    });
+    let (run, records) = crate::records::all(simulation, peer);
+    let recording = conversations(&run);
+    assert_eq!((recording.done, recording.failed), (8, 1));
+    let mut turns = std::collections::BTreeMap::<u32, Vec<u32>>::new();
+    for record in &records {
+        turns
+            .entry(record.conversation)
+            .or_default()
+            .push(record.turn);
+    }
+    let whole = turns.values().filter(|it| **it == [1, 2, 3, 4, 5]).count();
+    let broken = turns.values().filter(|it| **it == [1]).count();
+    assert_eq!((turns.len(), whole, broken), (9, 8, 1));
+}

@@ -55,7 +55,7 @@ pub(crate) fn of_streams(
     records
 }
 
-fn all(simulation: Simulation, peer: HttpPeer) -> (Run, Vec<RequestRecord>) {
+pub(crate) fn all(simulation: Simulation, peer: HttpPeer) -> (Run, Vec<RequestRecord>) {
     let (run, records, lost) = recorded(simulation, peer, RecordLimits::default());
     assert_eq!(lost, 0);
     check_counts(&run.recording, &records);

@@ -37,12 +37,14 @@ impl Written {
     }
 }
 
-/// What the records of a run with this plan and these names of requests have.
+/// What the records of a run with this plan and these names of requests have. `has_conversations`
+/// if requests are turns of conversations.
 #[must_use]
-pub fn layout_of(plan: &RunPlan, names: Option<&[String]>) -> Layout {
+pub fn layout_of(plan: &RunPlan, names: Option<&[String]>, has_conversations: bool) -> Layout {
     let events = plan.events.as_ref();
     Layout {
         has_tokens: events.is_some_and(|events| events.format == EventsFormat::Llm),
+        has_conversations,
         has_traces: plan.tracing.traceparent_one_in.is_some(),
         names: names.unwrap_or_default().to_vec(),
     }
@@ -255,10 +257,10 @@ mod tests {
     #[test]
     fn the_columns_follow_from_the_plan() {
         let mut plan = RunPlan::new(Target::parse("http://h/").expect("a URL"));
-        assert_eq!(layout_of(&plan, None), Layout::default());
+        assert_eq!(layout_of(&plan, None, false), Layout::default());
         plan.tracing.traceparent_one_in = Some(10);
         let names = ["a".to_owned()];
-        let layout = layout_of(&plan, Some(&names));
+        let layout = layout_of(&plan, Some(&names), false);
         assert!(layout.has_traces && !layout.has_tokens);
         assert_eq!(layout.names, names);
     }

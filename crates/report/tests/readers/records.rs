@@ -57,6 +57,8 @@ fn records() -> impl Iterator<Item = RequestRecord> {
             trace: 0,
             tokens_in: 0,
             tokens_out: 0,
+            conversation: 0,
+            turn: 0,
             name: 0,
             connection: 0,
             status: if has_failed { 0 } else { 200 },

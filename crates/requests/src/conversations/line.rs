@@ -169,7 +169,8 @@ impl Conversation {
         } = &self.rules;
         let mut json = format!(
             "{{\"dialect\":\"{}\",\"repeats_recorded\":{repeats_recorded},\
-             \"drops_oldest\":{drops_oldest},\"begins_anywhere\":{begins_anywhere},\"system\":\"{}\",\"opening\":[{}]",
+             \"drops_oldest\":{drops_oldest},\
+             \"begins_anywhere\":{begins_anywhere},\"system\":\"{}\",\"opening\":[{}]",
             dialect.name(),
             said(&self.system),
             said(&self.opening)

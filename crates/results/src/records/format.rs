@@ -127,6 +127,11 @@ impl Formatter {
             Column::Bytes => self.number(known(record.bytes, RequestRecord::UNKNOWN), output),
             Column::TokensIn => self.number(known(record.tokens_in.into(), 0), output),
             Column::TokensOut => self.number(known(record.tokens_out.into(), 0), output),
+            Column::Conversation => {
+                let number = (record.turn > 0).then_some(record.conversation.into());
+                self.number(number, output);
+            }
+            Column::Turn => self.number(known(record.turn.into(), 0), output),
             Column::Name => match self.names.get(record.name as usize) {
                 Some(name) => output.extend_from_slice(name),
                 None => self.nothing(output),
@@ -285,6 +290,8 @@ mod tests {
             trace: 0,
             tokens_in: 0,
             tokens_out: 0,
+            conversation: 0,
+            turn: 0,
             name: 0,
             connection: 7,
             status: 200,
@@ -315,6 +322,7 @@ mod tests {
     fn everything() -> (Layout, RequestRecord) {
         let layout = Layout {
             has_tokens: true,
+            has_conversations: true,
             has_traces: true,
             names: vec!["plain".to_owned(), "a \"b\", c".to_owned()],
         };
@@ -322,6 +330,8 @@ mod tests {
             first_token_ns: WINDOW_NS + 999_000,
             tokens_in: 50,
             tokens_out: 20,
+            conversation: 4,
+            turn: 2,
             name: 1,
             trace: 0xabc,
             ..answered()
@@ -370,9 +380,9 @@ mod tests {
         assert_eq!(
             lines,
             "due_time,due_us,sent_us,first_byte_us,first_token_us,ended_us,own_us,status,error,\
-             bytes,tokens_in,tokens_out,name,thread,connection,trace_id\n\
+             bytes,tokens_in,tokens_out,conversation,turn,name,thread,connection,trace_id\n\
              2026-11-30T18:31:48.000001Z,1.500,2.007,1000.000,999.000,1000.001,0.507,200,,138,50,\
-             20,\"a \"\"b\"\", c\",1,7,00000000000000000000000000000abc\n"
+             20,4,2,\"a \"\"b\"\", c\",1,7,00000000000000000000000000000abc\n"
         );
         let lines = text(RecordForm::JsonLines, &layout, &[record]);
         let read: serde_json::Value = serde_json::from_str(&lines).expect("it is JSON");

@@ -63,6 +63,10 @@ pub enum Column {
     TokensIn,
     /// Generated tokens.
     TokensOut,
+    /// The number of the conversation within the thread.
+    Conversation,
+    /// The turn of the conversation.
+    Turn,
     /// The name of the request.
     Name,
     /// The number of the thread.
@@ -88,6 +92,8 @@ impl Column {
         Self::Bytes,
         Self::TokensIn,
         Self::TokensOut,
+        Self::Conversation,
+        Self::Turn,
         Self::Name,
         Self::Thread,
         Self::Connection,
@@ -110,6 +116,8 @@ impl Column {
             Self::Bytes => "bytes",
             Self::TokensIn => "tokens_in",
             Self::TokensOut => "tokens_out",
+            Self::Conversation => "conversation",
+            Self::Turn => "turn",
             Self::Name => "name",
             Self::Thread => "thread",
             Self::Connection => "connection",
@@ -129,6 +137,8 @@ impl Column {
 pub struct Layout {
     /// Responses have tokens.
     pub has_tokens: bool,
+    /// Requests are turns of conversations.
+    pub has_conversations: bool,
     /// Some requests have a trace.
     pub has_traces: bool,
     /// The names of the requests, by number. Empty if they have none.
@@ -140,6 +150,7 @@ impl Layout {
     pub fn columns(&self) -> impl Iterator<Item = Column> {
         let Self {
             has_tokens,
+            has_conversations,
             has_traces,
             ref names,
         } = *self;
@@ -147,6 +158,7 @@ impl Layout {
         let all = Column::ALL.iter().copied();
         all.filter(move |column| match column {
             Column::FirstToken | Column::TokensIn | Column::TokensOut => has_tokens,
+            Column::Conversation | Column::Turn => has_conversations,
             Column::Name => has_names,
             Column::TraceId => has_traces,
             _ => true,

@@ -35,6 +35,10 @@ pub struct RequestRecord {
     pub tokens_in: u32,
     /// Generated tokens; 0 is unknown.
     pub tokens_out: u32,
+    /// The number of the conversation among those of its thread; only with a `turn`.
+    pub conversation: u32,
+    /// The turn of the conversation that it is, from 1; 0 for a request of no conversation.
+    pub turn: u32,
     /// The number of its name.
     pub name: u32,
     /// The number of the connection within its thread.
