@@ -14,6 +14,9 @@ pub const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// The most calls of tools in an answer.
 const MAX_CALLS: usize = 128;
 
+/// The memory for the strings of an event that is kept for the next event, bytes.
+const KEPT_BYTES: usize = 4096;
+
 /// What a model has said in one response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -113,10 +116,11 @@ impl AnswerKeeper {
                 }
             }
         }
-        // Their memory is used again.
+        // Their memory is used again, but a long event does not keep it on each connection.
         (self.begins, self.strings) = (begins, strings);
         self.begins.clear();
         self.strings.clear();
+        self.strings.shrink_to(KEPT_BYTES);
     }
 
     /// The response is complete.
