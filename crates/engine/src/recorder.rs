@@ -86,6 +86,8 @@ struct CurrentInterval {
     late: Histogram,
     split: Histogram,
     response: Histogram,
+    /// Of responses with tokens; only for what is over time.
+    first_token: Histogram,
     end_ns: u64,
 }
 
@@ -957,6 +959,10 @@ impl Recorder {
             intervals.add(at_ms, &current.whole);
             intervals.add(at_ms, &current.late);
             intervals.add(at_ms, &current.split);
+        }
+        if let Some(llm) = &mut recording.parts.llm {
+            llm.first_token_over_time.add(at_ms, &current.first_token);
+            current.first_token.clear();
         }
         self.keep_current();
         let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;

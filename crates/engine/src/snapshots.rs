@@ -387,6 +387,11 @@ pub(crate) mod tests {
             (tokens.first_token.count(), tokens.time_per_token.count())
         };
         assert_eq!((counts(first), counts(second)), ((20, 18), (30, 27)));
+        let since_last = |snapshot: &Snapshot| {
+            let tokens = snapshot.last.parts.llm.as_ref().unwrap();
+            (tokens.first_token.count(), tokens.time_per_token.count())
+        };
+        assert_eq!((since_last(first), since_last(second)), ((20, 18), (10, 9)));
         let good = second.parts.good.map(|good| (good.good, good.judged()));
         assert_eq!(good, Some((27, 30)));
     }

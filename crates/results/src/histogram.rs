@@ -215,6 +215,15 @@ impl Histogram {
         left
     }
 
+    /// The samples that `earlier`, an earlier state of the same histogram, did not have.
+    #[must_use]
+    pub fn without(&self, earlier: &Self) -> Self {
+        if self.count() == earlier.count() {
+            return Self::new();
+        }
+        self.exchanged(earlier, &Self::new())
+    }
+
     /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.clear();

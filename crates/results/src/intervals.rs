@@ -201,6 +201,12 @@ impl Intervals {
         self.interval_ms
     }
 
+    /// Whether there is no sample.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The intervals in order of time; those without samples are empty.
     #[must_use]
     pub fn rows(&self) -> &[Interval] {

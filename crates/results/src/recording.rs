@@ -170,6 +170,9 @@ impl Recording {
     pub(crate) fn forget_time(&mut self) {
         self.series.join_all();
         self.intervals.join_all();
+        if let Some(llm) = &mut self.parts.llm {
+            llm.first_token_over_time.join_all();
+        }
     }
 
     /// Packs all of its histograms ([`Histogram::pack`]).

@@ -94,6 +94,10 @@ impl Recorder {
         let took_ns = at_ns.saturating_sub(from_ns);
         if tokens.last_ns == 0 && is_measured {
             recording.first_token.record(took_ns);
+            // What arrives after the window has no place in it.
+            if is_in_window {
+                self.current.first_token.record(took_ns);
+            }
         }
         if tokens.has_first_text && is_measured {
             recording.first_text.record(took_ns);

@@ -107,6 +107,24 @@ fn an_empty_delta_is_no_token_and_the_usage_is_none_either() {
 }
 
 #[test]
+fn the_first_token_is_in_the_second_in_which_it_arrived() {
+    // Two seconds of 100 ms, then of 300 ms.
+    let first_ns = |at_ns: u64| if at_ns < 2 * S { 100 * MS } else { 300 * MS };
+    let peer = HttpPeer::new(move |request| answer(first_ns(request.arrived_ns), MS, 1));
+    let run = simulation().lasting(4 * S).run(peer);
+    let over_time = &llm(&run).first_token_over_time;
+    let ranges: Vec<(u64, u64)> = over_time
+        .rows()
+        .iter()
+        .map(|row| (row.min_ns / MS, row.max_ns / MS))
+        .collect();
+    assert_eq!(ranges, [(100, 100), (100, 100), (300, 300), (300, 300)]);
+    let samples = over_time.rows().iter().flat_map(|row| &row.samples);
+    let count: u64 = samples.map(|(_, count)| count).sum();
+    assert_eq!(count, llm(&run).first_token.count());
+}
+
+#[test]
 fn several_tokens_in_an_event_are_counted_by_the_server() {
     let run = simulation().run(HttpPeer::new(|_| {
         let reply = prelude(1).then(100 * MS - 1, text("four tokens in one"));

@@ -18,6 +18,7 @@
 //! ```
 
 pub mod breakdown;
+mod charts;
 pub mod conversations;
 pub mod events;
 pub mod good;

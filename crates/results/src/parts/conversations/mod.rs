@@ -331,6 +331,21 @@ mod tests {
     }
 
     #[test]
+    fn the_chart_of_users_has_a_point_for_each_second_also_for_half_a_second_at_the_end() {
+        let recording = ConversationRecording {
+            live_ns: vec![3_000_000_000, 3_000_000_000, 1_500_000_000],
+            thinking_ns: vec![1_000_000_000, 2_000_000_000],
+            ..ConversationRecording::new()
+        };
+        let marks = view::users_marks(&recording, 2.5);
+        let lines: Vec<_> = marks.iter().map(|it| (&it.x, &it.y)).collect();
+        let x = vec![0.5, 1.5, 2.25];
+        let some = |values: [f64; 3]| values.map(Some).to_vec();
+        let (live, thinking) = (some([3.0, 3.0, 3.0]), some([1.0, 2.0, 0.0]));
+        assert_eq!(lines, [(&x, &live), (&x, &thinking)]);
+    }
+
+    #[test]
     fn recordings_of_workers_add_up_second_by_second() {
         let one = |live_ns: &[u64]| ConversationRecording {
             begun: 2,

@@ -4,25 +4,66 @@ use std::time::Duration;
 
 use plan::readable::{count, counted, decimal};
 use presentation::tables::{self, columns, known};
-use presentation::{TableBlock, TextBlock};
+use presentation::{Block, Mark, Marks, TableBlock, TextBlock, Unit, color};
 
 use crate::cells::{DISTRIBUTION, distribution, mean, percentile};
+use crate::parts::charts::{self, POINTS_MAX};
 use crate::parts::{PartSection, PartTable, SectionPosition};
 use crate::{Recording, RunResult};
 
 use super::{ConversationRecording, TURN_GROUPS};
 
-pub(super) const SECTION: PartSection = PartSection::of_tables(
-    ("conversations", "Conversations"),
-    "Each request of a conversation repeats what was said before. Times count from when a turn was \
-     due: at the end of the answer before it, and the time to think.",
-    SectionPosition::Names,
-    &[
-        PartTable::OfGroups(by_turn),
-        PartTable::OfGroups(times),
-        PartTable::OfGroups(numbers),
-    ],
-);
+pub(super) const SECTION: PartSection = PartSection {
+    details: users_over_time,
+    ..PartSection::of_tables(
+        ("conversations", "Conversations"),
+        "Each request of a conversation repeats what was said before. Times count from when a turn \
+         was due: at the end of the answer before it, and the time to think.",
+        SectionPosition::Names,
+        &[
+            PartTable::OfGroups(by_turn),
+            PartTable::OfGroups(times),
+            PartTable::OfGroups(numbers),
+        ],
+    )
+};
+
+/// A chart of the users of the only run, and of those of them who think.
+fn users_over_time(result: &RunResult) -> Vec<Block> {
+    let recording = result.recording.parts.conversations.as_ref();
+    let window_s = result.window.duration_ns as f64 / 1e9;
+    let marks = recording.map(|recording| users_marks(recording, window_s));
+    let description = "Users with a conversation, and those of them who think.".to_owned();
+    let names = ("users-over-time", "Users over time");
+    let marks = marks.unwrap_or_default();
+    let chart = charts::over_time(names, description, Unit::Number, marks);
+    chart.into_iter().collect()
+}
+
+/// A line for all users and one for those who think, if there are two points.
+pub(super) fn users_marks(recording: &ConversationRecording, window_s: f64) -> Vec<Marks> {
+    let seconds = recording.live_ns.len();
+    let joined = seconds.div_ceil(POINTS_MAX).max(1);
+    let line = |name: &str, times_ns: &[u64], color| {
+        let mut marks = Marks::new(name, Mark::Line, color);
+        for first in (0..seconds).step_by(joined) {
+            let end_s = ((first + joined) as f64).min(window_s);
+            let length_s = end_s - first as f64;
+            if length_s <= 0.0 {
+                break;
+            }
+            let sum_ns: u64 = times_ns.iter().skip(first).take(joined).sum();
+            marks.x.push(first as f64 + length_s / 2.0);
+            marks.y.push(Some(sum_ns as f64 / 1e9 / length_s));
+        }
+        marks
+    };
+    let live = line("Users", &recording.live_ns, color::RATE);
+    if live.x.len() < 2 {
+        return Vec::new();
+    }
+    vec![live, line("Thinking", &recording.thinking_ns, color::MAX)]
+}
 
 /// A row for each group of turns.
 fn by_turn(recording: &Recording, _: Duration) -> TableBlock {

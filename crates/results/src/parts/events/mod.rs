@@ -121,19 +121,22 @@ pub(super) static VIEW: PartView = PartView {
     times: &metrics::TIMES,
     check,
     text: view::text_of_run,
-    section: Some(PartSection::of_tables(
-        ("events", "Events"),
-        "The responses are streams of events. The time to the first event or token is counted from \
-         the same moment as latency. What arrived together has gaps of 0.",
-        SectionPosition::Contents,
-        &[
-            PartTable::OfGroups(llm::view::times),
-            PartTable::OfGroups(llm::view::numbers),
-            PartTable::OfGroups(llm::view::first_error),
-            PartTable::OfGroups(view::times),
-            PartTable::OfGroups(view::numbers),
-        ],
-    )),
+    section: Some(PartSection {
+        details: llm::view::first_token_over_time,
+        ..PartSection::of_tables(
+            ("events", "Events"),
+            "The responses are streams of events. The time to the first event or token is counted \
+             from the same moment as latency. What arrived together has gaps of 0.",
+            SectionPosition::Contents,
+            &[
+                PartTable::OfGroups(llm::view::times),
+                PartTable::OfGroups(llm::view::numbers),
+                PartTable::OfGroups(llm::view::first_error),
+                PartTable::OfGroups(view::times),
+                PartTable::OfGroups(view::numbers),
+            ],
+        )
+    }),
     ..PartView::NONE
 };
 

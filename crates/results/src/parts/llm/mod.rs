@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Measurement, PartView};
 use crate::counters::is_zero;
-use crate::{Contradiction, EventRecording, Histogram, RunResult, server_words};
+use crate::{Contradiction, EventRecording, Histogram, Intervals, RunResult, server_words};
 
 /// The tokens in the streams of a language model, which are the responses with a status of 2xx.
 /// Only requests of the window count, except where a field says otherwise.
@@ -21,6 +21,10 @@ pub struct LlmRecording {
     /// Until the first event with tokens of a response arrived, nanoseconds: with a rate from when
     /// the request was due, otherwise from when it was sent. One sample per response with tokens.
     pub first_token: Histogram,
+    /// `first_token` over time: each sample in the interval in which the token arrived. Empty in
+    /// documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Intervals::is_empty")]
+    pub first_token_over_time: Intervals,
     /// Age of requests that ended in a timeout before their first token, nanoseconds, and with a
     /// rate of those that were unsent or in flight without a token at the end of the window: lower
     /// bounds of `first_token`.
@@ -227,6 +231,7 @@ impl Measurement for LlmRecording {
     fn merge(&mut self, other: &Self) {
         let Self {
             first_token,
+            first_token_over_time,
             waiting,
             first_text,
             token_gap,
@@ -249,6 +254,7 @@ impl Measurement for LlmRecording {
             first_error,
         } = other;
         self.first_token.merge(first_token);
+        self.first_token_over_time.merge(first_token_over_time);
         self.waiting.merge(waiting);
         self.first_text.merge(first_text);
         self.token_gap.merge(token_gap);
@@ -301,6 +307,8 @@ impl Measurement for LlmRecording {
 
     fn since(&self, earlier: &Self) -> Self {
         Self {
+            first_token: self.first_token.without(&earlier.first_token),
+            time_per_token: self.time_per_token.without(&earlier.time_per_token),
             // A server may count fewer tokens than there were events.
             output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
             ..Self::default()

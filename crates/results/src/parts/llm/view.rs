@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use plan::readable::{count, counted, decimal, time_ns};
 use presentation::tables::{self, columns, toned_if};
-use presentation::{TableBlock, TextBlock, Tone};
+use presentation::{Block, Mark, Marks, TableBlock, TextBlock, Tone, Unit, color};
 
 use crate::cells::{DISTRIBUTION, distribution};
+use crate::parts::charts::{self, POINTS_MAX};
 use crate::{FirstError, Histogram, LlmRecording, Recording, RunResult};
 
 /// Times of tokens, and how many a response has; without rows if tokens are not counted.
@@ -84,6 +85,51 @@ pub(in crate::parts) fn first_error(recording: &Recording, _: Duration) -> Table
     });
     let heads = ["Status", "The server's words"];
     TableBlock::new("First error", columns(&heads, &[]), rows)
+}
+
+/// A chart of the time to the first token over the time of the only run.
+pub(in crate::parts) fn first_token_over_time(result: &RunResult) -> Vec<Block> {
+    let llm = result.recording.parts.llm.as_ref();
+    let Some(intervals) = llm.map(|llm| &llm.first_token_over_time) else {
+        return Vec::new();
+    };
+    let joined = intervals.rows().len().div_ceil(POINTS_MAX).max(1);
+    let step_s = intervals.interval_ms() as f64 * joined as f64 / 1e3;
+    let steps = intervals.rows().chunks(joined).map(|rows| {
+        let mut samples = Histogram::new();
+        for row in rows {
+            samples.merge(&row.histogram());
+        }
+        let us = |ns: u64| ns as f64 / 1e3;
+        let p50 = (!samples.is_empty()).then(|| us(samples.value_at_percentile(50.0)));
+        (p50, samples.max_ns().map(us))
+    });
+    let (p50, slowest): (Vec<_>, Vec<_>) = steps.unzip();
+    if p50.iter().flatten().count() < 2 {
+        return Vec::new();
+    }
+    let x: Vec<f64> = (0..p50.len())
+        .map(|at| (at as f64 + 0.5) * step_s)
+        .collect();
+    let line = |name: &str, y, color| Marks {
+        x: x.clone(),
+        y,
+        ..Marks::new(name, Mark::Line, color)
+    };
+    let marks = vec![
+        Marks {
+            is_faint: true,
+            ..line("Slowest", slowest, color::MAX)
+        },
+        line("p50", p50, color::LATENCY),
+    ];
+    let description = format!(
+        "Time to the first token in steps of {} s.",
+        decimal(step_s, 0)
+    );
+    let names = ("first-token-over-time", "First token over time");
+    let chart = charts::over_time(names, description, Unit::Microseconds, marks);
+    chart.into_iter().collect()
 }
 
 /// Its table and totals below the text of a run.

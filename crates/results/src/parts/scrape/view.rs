@@ -2,18 +2,14 @@
 
 use plan::readable::{count, counted, decimal, percent};
 use presentation::tables::{self, columns, known};
-use presentation::{
-    Axis, Block, Chart, Mark, Marks, TableBlock, TableCell, TextBlock, color, words,
-};
+use presentation::{Block, Mark, Marks, TableBlock, TableCell, TextBlock, color, words};
 
 use super::known::{self as figures_of, Figure, KnownGauge};
 use super::{ScrapedPage, ScrapedSeries, ScrapedValues};
 use crate::metric::Better::{Higher, Lower, Neither};
 use crate::metric::{Getter, MetricRow, Needs, Unit, row};
+use crate::parts::charts;
 use crate::{Counted, RunResult};
-
-/// Charts of a page are in groups that share the pointer; this one is over time.
-const TIME_GROUP: &str = "time";
 
 const NEEDS: Needs = Needs::new("metrics of the server (--scrape)", |result| {
     match result.recording.parts.scraped {
@@ -237,18 +233,10 @@ pub(super) fn details(result: &RunResult) -> Vec<Block> {
             .iter()
             .flat_map(|(figure, color)| lines(pages, *figure, *color));
         let marks: Vec<Marks> = marks.collect();
-        (!marks.is_empty()).then(|| Chart {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            description: format!("{title} over time, as the server says."),
-            x: Axis::from_zero("Time since start", Unit::Seconds),
-            y: Axis::from_zero(title, unit),
-            marks,
-            group: Some(TIME_GROUP.to_owned()),
-            ..Chart::default()
-        })
+        let description = format!("{title} over time, as the server says.");
+        charts::over_time((id, title), description, unit, marks)
     });
-    charts.map(tables::chart).collect()
+    charts.collect()
 }
 
 /// A line for each page that has the figure.
