@@ -10,7 +10,7 @@ use crate::cache::ResponseCache;
 use crate::calls;
 use crate::fault::Fault;
 use crate::http2::Http2Context;
-use crate::llm::{self, JsonAnswer};
+use crate::llm::{self, JsonAnswer, PrefixCache};
 use crate::prepared::PreparedResponse;
 use crate::recipe::{Recipe, Version};
 use crate::report::{Counters, Log, LoggedRequest};
@@ -39,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) own: usize,
     /// Generations in progress on all workers.
     pub(crate) generating: Arc<AtomicU64>,
+    /// The prompts that language models of all workers have read.
+    pub(crate) prompts: Arc<PrefixCache>,
 }
 
 /// How a protocol writes responses.
@@ -120,6 +122,7 @@ impl Context {
             counters: Arc::from([Counters::default()]),
             own: 0,
             generating: Arc::default(),
+            prompts: Arc::default(),
         }
     }
 
@@ -176,7 +179,7 @@ impl Context {
                 }
                 let asked = decision.is_asked().then(|| {
                     let mut asked = recipe.clone();
-                    asked.events.llm.read_request(&body);
+                    asked.events.llm.read_request(&body, &self.prompts);
                     asked
                 });
                 let recipe = asked.as_ref().unwrap_or(recipe);

@@ -116,6 +116,11 @@ pub const STREAM_PARAMETERS: &[(&str, &str)] = &[
          no cached ones",
     ),
     (
+        "prefill=TIME",
+        "the first token waits so long for each token of the prompt that no prompt before began \
+         with; implies prompt=counted, and reports the others as cached; none undoes it",
+    ),
+    (
         "finish=REASON",
         "stop or length, in the words of the dialect",
     ),

@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::http2::Http2Context;
 use crate::http3::{Http3, Loss};
 use crate::listener;
+use crate::llm::PrefixCache;
 use crate::options::{Backend, Options};
 use crate::report::{Counters, Counts, Log, ServerReport};
 use crate::schedule::Schedule;
@@ -76,7 +77,7 @@ impl Server {
             workers: Vec::new(),
         };
         let first_request_ns = Arc::default();
-        let generating = Arc::default();
+        let (generating, prompts) = (Arc::default(), Arc::default());
         for (number, listener) in listeners.into_iter().enumerate() {
             let start = WorkerStart {
                 listener,
@@ -86,6 +87,7 @@ impl Server {
                 counters: Arc::clone(&server.counters),
                 first_request_ns: Arc::clone(&first_request_ns),
                 generating: Arc::clone(&generating),
+                prompts: Arc::clone(&prompts),
             };
             let worker = start.spawn(backend, Arc::clone(&server.stop))?;
             server.workers.push(worker);
@@ -172,6 +174,7 @@ struct WorkerStart {
     counters: Arc<[Counters]>,
     first_request_ns: Arc<AtomicU64>,
     generating: Arc<AtomicU64>,
+    prompts: Arc<PrefixCache>,
 }
 
 impl WorkerStart {
@@ -300,6 +303,7 @@ impl WorkerStart {
             counters: Arc::clone(&self.counters),
             own: *number,
             generating: Arc::clone(&self.generating),
+            prompts: Arc::clone(&self.prompts),
         }
     }
 }

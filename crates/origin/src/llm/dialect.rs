@@ -13,6 +13,17 @@ const WORDS: [&str; 16] = [
     "cats", "sleep", "on", "mats",
 ];
 
+/// Whether a text is one that is generated here: words in the order of a generation.
+pub(super) fn is_generated(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let first = words.next();
+    let first = first.and_then(|first| WORDS.iter().position(|word| *word == first));
+    first.is_some_and(|at| {
+        let next = WORDS.iter().cycle().skip(at + 1);
+        words.zip(next).all(|(word, expected)| word == *expected)
+    })
+}
+
 /// What an error says.
 const ERROR: &str = "the engine failed in mid-stream";
 

@@ -116,7 +116,8 @@ impl Running {
         let Generation { llm, first, .. } = generation;
         let random = &mut context.random;
         let split = Split::new(llm.tokens.sample(random).min(EVENTS_MAX), llm);
-        let first_ns = now_ns.saturating_add(first.sample_ns(random));
+        let reading_ns = llm.reading_ns();
+        let first_ns = now_ns.saturating_add(first.sample_ns(random).saturating_add(reading_ns));
         let prelude = llm.prelude.filter(|_| has_prelude(generation.dialect));
         let due_ns = match prelude {
             Some(delay) => now_ns.saturating_add(delay.sample_ns(random)),

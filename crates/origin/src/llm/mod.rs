@@ -3,14 +3,16 @@
 mod dialect;
 mod generation;
 mod interface;
+mod prefix_cache;
 mod prompt_count;
 mod token_limit;
 
 pub(crate) use generation::{Generation, Running, Turn};
 pub(crate) use interface::{JsonAnswer, answer, has_key, key_of};
+pub(crate) use prefix_cache::PrefixCache;
 
 use plan::{Dialect, InvalidValue};
-use prompt_count::prompt_tokens;
+use prompt_count::prompt_parts;
 use token_limit::tokens_asked;
 
 use crate::delay::{Count, Delay};
@@ -18,7 +20,7 @@ use crate::events::EVENTS_MAX;
 use crate::quantity::{parse_count, parse_duration_ns};
 
 /// The names of the parameters.
-pub(crate) const NAMES: [&str; 16] = [
+pub(crate) const NAMES: [&str; 17] = [
     "llm",
     "tokens",
     "reasoning",
@@ -28,6 +30,7 @@ pub(crate) const NAMES: [&str; 16] = [
     "usage",
     "prompt",
     "cached",
+    "prefill",
     "finish",
     "llm-error",
     "llm-cut",
@@ -92,6 +95,9 @@ pub struct LlmStream {
     pub counts_prompt: bool,
     /// How many of them were cached, at most all.
     pub cached: u64,
+    /// The time that the first token waits for each token of the prompt that was not read before,
+    /// nanoseconds; `None` for a server without a cache of prompts.
+    pub prefill_ns: Option<u64>,
     /// The reported reason of the end.
     pub finish: Finish,
     /// After this many events with tokens comes an error instead of what follows.
@@ -122,6 +128,7 @@ impl Default for LlmStream {
             prompt: 16,
             counts_prompt: false,
             cached: 0,
+            prefill_ns: None,
             finish: Finish::Stop,
             error_after: None,
             cut_after: None,
@@ -161,6 +168,8 @@ impl LlmStream {
                 self.counts_prompt = false;
             }
             ("cached", _) => self.cached = parse_count(value, PROMPT_MAX)?,
+            ("prefill", "none") => self.prefill_ns = None,
+            ("prefill", _) => self.prefill_ns = Some(parse_duration_ns(value)?),
             ("finish", "stop") => self.finish = Finish::Stop,
             ("finish", "length") => self.finish = Finish::Length,
             ("llm-error", "none") => self.error_after = None,
@@ -184,18 +193,29 @@ impl LlmStream {
 
     /// Whether the answer depends on the body of the request.
     pub(crate) fn needs_body(&self) -> bool {
-        self.dialect.is_some() && (self.is_asked || self.counts_prompt)
+        self.dialect.is_some() && (self.is_asked || self.counts_prompt || self.prefill_ns.is_some())
     }
 
-    /// Takes from the body of a request what it determines.
-    pub(crate) fn read_request(&mut self, body: &[u8]) {
+    /// Takes from the body of a request what it determines. `known` has the prompts before it.
+    pub(crate) fn read_request(&mut self, body: &[u8], known: &PrefixCache) {
         if let Some(tokens) = tokens_asked(body).filter(|_| self.is_asked) {
             self.tokens = Count::fixed(tokens);
         }
-        if let Some(tokens) = prompt_tokens(body).filter(|_| self.counts_prompt) {
-            self.prompt = tokens;
-            self.cached = self.cached.min(tokens);
-        }
+        let reads_prompt = self.counts_prompt || self.prefill_ns.is_some();
+        let Some(parts) = reads_prompt.then(|| prompt_parts(body)).flatten() else {
+            return;
+        };
+        self.prompt = parts.iter().map(|part| part.tokens).sum();
+        self.cached = match self.prefill_ns {
+            Some(_) => known.read(&parts),
+            None => self.cached.min(self.prompt),
+        };
+    }
+
+    /// How long the first token waits for the prompt to be read, nanoseconds.
+    fn reading_ns(&self) -> u64 {
+        let new = self.prompt.saturating_sub(self.cached);
+        self.prefill_ns.map_or(0, |ns| ns.saturating_mul(new))
     }
 
     /// Rejects what the dialect does not have.
@@ -289,6 +309,7 @@ mod tests {
             "usage=sometimes",
             "prompt=exp:5",
             "cached=x",
+            "prefill=fast",
             "finish=error",
             "llm-error=x",
             "llm-cut=x",

@@ -1,6 +1,11 @@
 //! The number of tokens in the prompt of a request.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+
 use serde_json::Value;
+
+use super::dialect::is_generated;
 
 /// The largest body that is read, in bytes: longer prompts than models take.
 const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -11,18 +16,44 @@ const TOKEN_BYTES: usize = 4;
 /// Tokens of the chat template for each text.
 const TEMPLATE: u64 = 4;
 
-/// The tokens in the prompt of a request's body; `None` if it has none, is not JSON, or is too
-/// long. Each word has a token for each four bytes begun, and each text four more.
-pub(crate) fn prompt_tokens(body: &[u8]) -> Option<u64> {
+/// A message of a prompt, or a prompt without messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PromptPart {
+    pub(crate) tokens: u64,
+    /// Of its JSON.
+    pub(crate) hash: u64,
+    /// It is what this server generates.
+    pub(crate) is_generated: bool,
+}
+
+/// The parts of the prompt of a request's body, in their order; `None` if it has none, is not JSON,
+/// or is too long. Each word has a token for each four bytes begun, and each text four more.
+pub(crate) fn prompt_parts(body: &[u8]) -> Option<Vec<PromptPart>> {
     // The parser refuses what is nested deeper than 128.
     let body = (body.len() <= BODY_MAX_BYTES).then_some(body)?;
     let request: Value = serde_json::from_slice(body).ok()?;
-    let parts = ["system", "messages", "prompt", "input"].iter();
-    let tokens = parts
+    let keys = ["system", "messages", "prompt", "input"].iter();
+    let parts: Vec<PromptPart> = keys
         .filter_map(|key| request.get(key))
-        .map(tokens_in)
-        .sum();
-    (tokens > 0).then_some(tokens)
+        .flat_map(|value| match value {
+            Value::Array(messages) => messages.iter().collect(),
+            one => vec![one],
+        })
+        .map(part)
+        .collect();
+    parts.iter().any(|part| part.tokens > 0).then_some(parts)
+}
+
+fn part(message: &Value) -> PromptPart {
+    let mut hasher = DefaultHasher::new();
+    message.to_string().hash(&mut hasher);
+    let said = message.get("content").and_then(Value::as_str);
+    let is_of_model = message.get("role").and_then(Value::as_str) == Some("assistant");
+    PromptPart {
+        tokens: tokens_in(message),
+        hash: hasher.finish(),
+        is_generated: is_of_model && said.is_some_and(is_generated),
+    }
 }
 
 /// The tokens in a text, or in the texts of messages and their parts.
@@ -49,6 +80,11 @@ fn tokens_in(value: &Value) -> u64 {
 mod tests {
     use super::*;
 
+    fn tokens(body: &str) -> Option<u64> {
+        let parts = prompt_parts(body.as_bytes())?;
+        Some(parts.iter().map(|part| part.tokens).sum())
+    }
+
     #[test]
     fn the_prompt_of_each_interface_is_counted() {
         for (body, expected) in [
@@ -70,9 +106,9 @@ mod tests {
             ("{", None),
             ("[]", None),
         ] {
-            assert_eq!(prompt_tokens(body.as_bytes()), expected, "{body}");
+            assert_eq!(tokens(body), expected, "{body}");
         }
         let long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(BODY_MAX_BYTES));
-        assert_eq!(prompt_tokens(long.as_bytes()), None);
+        assert_eq!(tokens(&long), None);
     }
 }
