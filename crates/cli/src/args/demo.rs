@@ -1,17 +1,17 @@
 //! Arguments of `wrkbench demo`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use origin::Stall;
-use plan::units::parse_time;
-use plan::{BackendChoice, EventsFormat, EventsSpec, GoodSpec, Load, RunPlan, Stop, Target};
-use report::TextOptions;
+use plan::BackendChoice;
+use plan::units::{self, parse_time};
 use report::export::ExportFormat;
 
 use super::plan_options::backend;
-use super::{JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
+use super::{Dialect, Refusal, ReportRequest, Request};
 
 /// Start a server, load it, print the report and write a page
 ///
@@ -32,7 +32,8 @@ pub(crate) struct DemoArgs {
     duration: Duration,
     /// Load a language model's server, which streams tokens.
     ///
-    /// The report has first token, time per token, tokens/s and good requests.
+    /// Its users have conversations. The report has first token, time per token, tokens/s, good
+    /// requests and turns.
     #[arg(long)]
     llm: bool,
     /// I/O backend
@@ -44,38 +45,38 @@ pub(crate) struct DemoArgs {
 struct Show {
     /// What a request asks the server for.
     recipe: &'static str,
-    connections: u32,
-    /// Limits of a good request; only streams of tokens have them.
-    good: Option<&'static str>,
+    /// The arguments of the run. The server runs on the same machine, which may have two busy
+    /// cores. So there is one worker with a light load, and no rate: requests would be sent late.
+    load: &'static str,
     /// What the server does.
     server: &'static str,
     /// A command for a server of one's own.
     next: &'static str,
 }
 
-/// Responses after a delay.
+/// Responses after a delay. The slowest of some thousand is above the usual timeout of 2 s.
 const RESPONSES: Show = Show {
     recipe: "?delay=exp:200ms",
-    connections: 128,
-    good: None,
+    load: "-t1 -c128 --timeout 10s --latency",
     server: "delays responses by 200 ms on average",
     next: "-t1 -c64 -d10s --tui http://localhost:8080/",
 };
 
-/// Streams of tokens. Each connection's next request begins when its stream has ended, so that 32
-/// are in progress: about 90 requests per second.
-const TOKENS: Show = Show {
-    recipe: "v1/chat/completions?llm=openai&tokens=uniform:8,32&first=lognormal:80ms,0.5&gap=5ms\
-             &batch=16",
-    connections: 32,
-    good: Some("first_token<200ms, time_per_token<20ms"),
-    server: "streams 8 to 32 tokens, slower the more streams there are",
-    next: "llm http://localhost:8000 --model MODEL -c16 -d60s",
+/// Users of a language model, each of whom has conversations. Later turns have their first token
+/// sooner, since the server has read what came before.
+const CONVERSATIONS: Show = Show {
+    recipe: "v1/chat/completions?llm=openai&tokens=uniform:8,32&first=lognormal:30ms,0.5&gap=5ms\
+             &batch=16&prefill=300us",
+    load: "llm --model demo -t1 -c32 --latency --turns uniform:2,6 --think exp:300ms \
+           --prompt-words uniform:32,128 --good first_token<150ms,time_per_token<12ms",
+    server: "streams 8 to 32 tokens, slower the more streams there are and the more of a prompt \
+             is new",
+    next: "llm http://localhost:8000 -c16 -d60s --turns 5 --think exp:5s",
 };
 
 impl DemoArgs {
     fn show(&self) -> &'static Show {
-        if self.llm { &TOKENS } else { &RESPONSES }
+        if self.llm { &CONVERSATIONS } else { &RESPONSES }
     }
 
     /// The path and query of requests, without the first slash.
@@ -139,61 +140,24 @@ impl DemoArgs {
         }
     }
 
-    /// A run against a server that already listens at `target`.
+    /// A run against a server that already listens at this URL: the request of the arguments that
+    /// a user would type for it.
     ///
     /// # Errors
     /// When an option value is invalid.
-    pub(crate) fn into_request(self, target: Target) -> Result<RunRequest, Refusal> {
-        let show = self.show();
-        let good = show.good.map(str::parse::<GoodSpec>).transpose();
-        let good = good.map_err(|error| Refusal(error.to_string()))?;
-        let events = self.llm.then_some(EventsSpec {
-            format: EventsFormat::Llm,
-            end_marker: None,
-            dialect: None,
-        });
-        let plan = RunPlan {
-            // The server runs on the same machine, which may have two busy cores. So there is one
-            // worker with a light load, and no rate: requests would be sent late.
-            load: Load {
-                threads: 1,
-                connections: show.connections,
-                ..Load::default()
-            },
-            stop: Stop {
-                duration: Some(self.duration),
-                requests: None,
-            },
-            // The slowest of some thousand delays is above the usual 2 s.
-            timeout: Duration::from_secs(10),
-            backend: self.io,
-            events,
-            good,
-            ..RunPlan::new(target)
-        };
-        plan.check().map_err(|error| Refusal::of_plan(&error))?;
-        let report = OutputOptions {
-            text: TextOptions {
-                latency: true,
-                plain_if_empty: true,
-                ..TextOptions::default()
-            },
-            json: Some(JsonTarget::File(self.json)),
-            live: true,
-            ..OutputOptions::default()
-        };
-        Ok(RunRequest {
-            plan,
-            draws_seed: false,
-            report,
-            samples: None,
-            records: None,
-            fleet: None,
-            tool: None,
-            version: false,
-            command_line: None,
-            shown_file: None,
-            note: None,
-        })
+    pub(crate) fn into_request(self, url: &str) -> Result<Request, Refusal> {
+        let load = self.show().load.split_whitespace().map(OsString::from);
+        let duration = units::time(self.duration).into();
+        let io = self.io.name().into();
+        let own: [OsString; 7] = [
+            "-d".into(),
+            duration,
+            "--io".into(),
+            io,
+            "--json".into(),
+            self.json.into(),
+            url.into(),
+        ];
+        super::parse(Dialect::Native, load.chain(own).collect())
     }
 }

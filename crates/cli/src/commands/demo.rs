@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use origin::{Options, Server};
-use plan::{Target, readable};
+use plan::readable;
 
+use super::report;
 use super::terminal::Terminal;
-use super::{report, run};
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, Request};
 use crate::console::Console;
 
 /// Starts a server in this process, loads it, prints the report and writes the page.
@@ -30,8 +30,13 @@ pub(super) fn demo(arguments: DemoArgs, console: &Console) -> anyhow::Result<Exi
     let server = server.context("demo: cannot start the server")?;
     let url = format!("{}{}", server.url(), arguments.recipe());
     let (server_does, next) = (arguments.server(), arguments.next());
-    let mut request = arguments.into_request(Target::parse(&url)?)?;
-    request.report.tui = Terminal::of_stderr(console).is_some();
+    let mut request = arguments.into_request(&url)?;
+    let run = match &mut request {
+        Request::Run(run) => run.as_mut(),
+        Request::Llm(llm) => &mut llm.run,
+        other => bail!("demo: the arguments of its run mean another command: {other:?}"),
+    };
+    run.report.tui = Terminal::of_stderr(console).is_some();
     let (after, length) = (
         readable::time_ns(stall.at_ns),
         readable::time_ns(stall.for_ns),
@@ -39,7 +44,7 @@ pub(super) fn demo(arguments: DemoArgs, console: &Console) -> anyhow::Result<Exi
     console.tell(format_args!(
         "the server {server_does}, and after {after} it stalls for {length}"
     ));
-    let outcome = run::run(request, console);
+    let outcome = super::perform(request, console);
     // The demo does not need the server's own counts.
     let _ = server.stop();
     let code = outcome?;
