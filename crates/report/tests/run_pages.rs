@@ -15,9 +15,10 @@ use report::page::{PageSubject, build};
 use report::{Format, TextOptions, render};
 use results::metric;
 use results::{
-    BreakdownRecording, ErrorKind, Generator, Histogram, QuicRecording, Recording, RunResult,
-    ServerTimes, Setting, SlowRequest, SocketMoment, SocketSummary, SocketTimeline, Spread,
-    Symptom, Telemetry, ThreadUsage, TraceId, Verdict, WorkerUsage,
+    BreakdownRecording, ConversationRecording, ErrorKind, Generator, Histogram, LlmRecording,
+    QuicRecording, Recording, RunResult, ServerTimes, Setting, SlowRequest, SocketMoment,
+    SocketSummary, SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, TraceId, Verdict,
+    WorkerUsage,
 };
 use seen::{chart, charts, check_golden, check_marks, check_page, outline, section};
 
@@ -692,6 +693,50 @@ fn the_heading_is_what_was_measured_and_the_target_is_below() {
         page.title.starts_with("No request was answered in"),
         "{}",
         page.title
+    );
+}
+
+#[test]
+fn the_heading_of_a_language_model_names_tokens_users_and_the_first_token() {
+    let mut result = ordinary();
+    let mut llm = LlmRecording {
+        output_tokens: 120,
+        ..LlmRecording::default()
+    };
+    llm.first_token.record_n(80_000_000, 2_000);
+    result.recording.parts.llm = Some(llm);
+    result.window.duration_ns = 2_000_000_000;
+    let users = result.plan.load.connections;
+    let run = observation(&ordinary(), "run.json");
+    let title = |result: &RunResult| {
+        let observation = Observation {
+            values: metric::values(result),
+            result: Some(Box::new(result.clone())),
+            ..run.clone()
+        };
+        page_of(&[observation]).title
+    };
+    assert_eq!(
+        title(&result),
+        format!("60 output tokens/s for {users} users with p99 first token 80 ms")
+    );
+    // A rate says nothing of users, unless they have conversations.
+    result.plan.pacing = Pacing::Constant {
+        rate_per_sec: 9.0,
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    assert_eq!(
+        title(&result),
+        "60 output tokens/s with p99 first token 80 ms"
+    );
+    result.recording.parts.conversations = Some(ConversationRecording {
+        live_ns: vec![result.window.duration_ns * 7 / 2],
+        ..ConversationRecording::new()
+    });
+    assert_eq!(
+        title(&result),
+        "60 output tokens/s for 3.5 users with p99 first token 80 ms"
     );
 }
 

@@ -3,6 +3,7 @@
 use analysis::compare::{Comparison, Conclusions, Level, Metric, Outcome};
 use analysis::{Observation, distinct, grouped};
 use judging::sentences::UNDECIDED;
+use plan::Pacing;
 use presentation::words::{self, capital, counted, duration_ns, list, number};
 use results::cells;
 use results::metric::{self, Unit};
@@ -81,7 +82,10 @@ fn speed_of(result: &RunResult) -> String {
     };
     let rate = number(result.requests_per_sec());
     let (speed, latency) = match shown(metric::OUTPUT_TOKENS_PER_SEC) {
-        Some(tokens) => (format!("{tokens} output tokens/s"), first_token()),
+        Some(tokens) => {
+            let users = users_of(result).map_or_else(String::new, |users| format!(" for {users}"));
+            (format!("{tokens} output tokens/s{users}"), first_token())
+        }
         None => (
             match AchievedRate::of(result) {
                 Some(rate_asked) => {
@@ -105,6 +109,26 @@ fn speed_of(result: &RunResult) -> String {
     };
     let latency = latency.map_or_else(String::new, |latency| format!(" with {latency}"));
     format!("{speed}{latency}{limits}{stopped}")
+}
+
+/// `32 users`: those who wait for a response or think. `None` at a rate of single requests, which
+/// says nothing of users.
+fn users_of(result: &RunResult) -> Option<String> {
+    let load = &result.plan.load;
+    let in_flight = u64::from(load.in_flight_per_connection());
+    let users = u64::from(load.connections).saturating_mul(in_flight);
+    match result.plan.pacing {
+        // With stages, the number changes.
+        Pacing::Closed | Pacing::Users => load
+            .connection_stages
+            .is_empty()
+            .then(|| counted(users, "user")),
+        _ => {
+            let conversations = result.recording.parts.conversations.as_ref()?;
+            let (live, _) = conversations.users_mean(result.window.duration_ns)?;
+            Some(format!("{} users", number(live)))
+        }
+    }
 }
 
 /// `p99 12.3 ms`; a lower percentile with few samples, `None` with fewer.
