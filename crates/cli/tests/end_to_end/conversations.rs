@@ -1,5 +1,7 @@
 //! `wrkbench llm --conversations`: what the server receives turn by turn, and what the result says.
 
+use std::collections::HashSet;
+
 use origin::Options;
 use results::ConversationRecording;
 use serde_json::{Value, json};
@@ -171,5 +173,115 @@ fn options_of_conversations_need_some_and_files_are_checked() {
         let output = load.with(options).requests(1).output();
         assert_eq!(output.code, Some(1), "{output:?}");
         assert!(output.stderr.contains(expected), "{output:?}");
+    }
+}
+
+#[test]
+fn with_any_number_of_threads_each_turn_repeats_one_that_was_answered_before() {
+    for threads in ["-t1", "-t2", "-t4", "-t8"] {
+        let site = recording();
+        let run = load(&site)
+            .at("/v1?llm=openai&tokens=uniform:1,9&first=2ms&gap=1ms")
+            .by("llm")
+            .connections(16)
+            .requests(64)
+            .with(&[threads, "--model", "m", "--turns", "uniform:1,6"])
+            .with(&["--think", "exp:5ms", "--prompt-words", "5", "--cold-start"])
+            .run()
+            .expect_answered_only();
+        let recording = conversations(&run);
+        let story = run.story();
+        assert_eq!((recording.begun, recording.done), (64, 64), "{story}");
+        let turns: u64 = recording.by_turn.iter().map(|it| it.answers).sum();
+        assert_eq!(turns, run.result.recording.counters.answered, "{story}");
+        drop(run);
+        let mut unanswered: HashSet<String> = HashSet::new();
+        let text = |messages: &[Value]| Value::from(messages).to_string();
+        for messages in messages(site) {
+            if let [before @ .., answer, _] = messages.as_slice() {
+                assert_eq!(answer["role"], "assistant", "{messages:?}");
+                // Each turn follows one turn, and no two follow the same.
+                assert!(unanswered.remove(&text(before)), "{threads}: {messages:?}");
+            }
+            unanswered.insert(text(&messages));
+        }
+        assert_eq!(unanswered.len(), 64, "{threads}");
+    }
+}
+
+#[test]
+fn a_server_with_a_cache_of_prompts_has_read_what_was_said_before() {
+    let site = recording();
+    let run = load(&site)
+        .at("/v1?llm=openai&tokens=5&first=5ms&prefill=100us")
+        .by("llm")
+        .connections(2)
+        .requests(6)
+        .with(&[
+            "-t1",
+            "--model",
+            "m",
+            "--turns",
+            "4",
+            "--prompt-words",
+            "20",
+        ])
+        .with(&["--cold-start"])
+        .run()
+        .expect_answers(24);
+    let recording = conversations(&run);
+    let story = run.story();
+    let cached: Vec<f64> = recording.by_turn[..3]
+        .iter()
+        .map(|turn| turn.cached_share().expect("the server counts"))
+        .collect();
+    let [first, second, third] = cached[..] else {
+        panic!("{cached:?}");
+    };
+    assert!(first < 0.01, "{first}: {story}");
+    assert!((0.3..0.7).contains(&second), "{second}: {story}");
+    assert!(third > second, "{third}: {story}");
+    // Each token that is new takes 0.1 ms.
+    for turn in &recording.by_turn[..3] {
+        let new = (turn.input_tokens - turn.cached_tokens) / turn.answers;
+        let mean_us = turn.first_token.mean_ns() / 1e3;
+        assert!(
+            mean_us >= (5_000 + new * 100) as f64,
+            "{mean_us} {new}: {story}"
+        );
+    }
+}
+
+#[test]
+fn old_turns_are_left_out_where_the_context_is_full() {
+    let site = recording();
+    let run = load(&site)
+        .at("/v1?llm=openai&tokens=5&first=1ms&prompt=counted")
+        .by("llm")
+        .connections(1)
+        .requests(1)
+        .with(&[
+            "-t1",
+            "--model",
+            "m",
+            "--turns",
+            "8",
+            "--prompt-words",
+            "20",
+        ])
+        .with(&["--cold-start", "--context", "150", "--drop-oldest"])
+        .run()
+        .expect_answers(8);
+    let recording = conversations(&run);
+    assert_eq!((recording.done, recording.context), (1, 0));
+    assert!(recording.turns_dropped > 0, "{}", run.story());
+    assert!(
+        run.stdout
+            .contains(" left out of later requests (--drop-oldest)")
+    );
+    drop(run);
+    for messages in messages(site) {
+        assert!(messages.len() < 9, "{messages:?}");
+        assert_eq!(messages[0]["role"], "user", "{messages:?}");
     }
 }
