@@ -202,6 +202,17 @@ impl Pacing {
         }
     }
 
+    /// The rate with which a run begins, per second; `None` without a rate.
+    #[must_use]
+    pub fn first_per_sec(&self) -> Option<f64> {
+        let per_sec = match self {
+            Self::Constant { rate_per_sec, .. } => Some(*rate_per_sec),
+            Self::Stages { stages, .. } => stages.first().map(|stage| stage.from_per_sec),
+            Self::Closed | Self::Users | Self::Recorded { .. } => None,
+        };
+        per_sec.filter(|per_sec| *per_sec > 0.0)
+    }
+
     /// How the requests of the rate are distributed; `None` without a rate.
     #[must_use]
     pub fn arrivals(&self) -> Option<Arrivals> {

@@ -24,6 +24,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The longest series, seconds. What comes after it is in its last second.
 const SECONDS_MAX: usize = 1 << 20;
 
+/// The most conversations of a worker that are going on at the start of a run with a rate.
+const EARLIER_MAX: u32 = 100_000;
+
 /// A conversation that is going on.
 #[derive(Debug)]
 struct Live {
@@ -164,28 +167,54 @@ impl Conversations {
     /// A user comes at the start of the run, maybe in the middle of a conversation.
     fn add_user(&mut self, chosen: Chosen) {
         let start_ns = self.times.start_ns;
-        let turn = self.first_turn(&chosen, true);
-        let think_ns = self.conversation(&chosen).map_or(0, |conversation| {
-            let turn = conversation.turns.get(turn);
-            turn.filter(|_| conversation.rules.begins_anywhere)
-                .map_or(0, |turn| turn.think_ns)
-        });
+        let anywhere = self.conversation(&chosen);
+        let anywhere = anywhere.filter(|it| it.rules.begins_anywhere);
+        let turns = anywhere.map_or(1, |it| it.turns.len().max(1));
+        let turn = self.random.usize(0..turns);
+        let anywhere = self.conversation(&chosen);
+        let anywhere = anywhere.filter(|it| it.rules.begins_anywhere);
+        let think_ns = anywhere.and_then(|it| it.turns.get(turn));
+        let think_ns = think_ns.map_or(0, |turn| turn.think_ns);
         let wait_ns = self.random.u64(0..=think_ns);
         let due_ns = start_ns.saturating_add(wait_ns);
         let turn = self.begin(chosen, turn, (start_ns, due_ns));
         self.wait_for(turn);
     }
 
+    /// A conversation that began so long before the run is still going on, if thinking alone has
+    /// taken longer. Nobody knows how long its answers would have taken. Returns whether it is.
+    fn add_earlier(&mut self, chosen: Chosen, ago_ns: u64) -> bool {
+        let start_ns = self.times.start_ns;
+        let next = self.conversation(&chosen).and_then(|conversation| {
+            let mut at_ns = 0_u64;
+            let mut turns = conversation.turns.iter().enumerate().skip(1);
+            turns.find_map(|(number, turn)| {
+                at_ns = at_ns.saturating_add(turn.think_ns);
+                (at_ns >= ago_ns).then(|| (number, at_ns - ago_ns))
+            })
+        });
+        if let Some((turn, wait_ns)) = next {
+            let due_ns = start_ns.saturating_add(wait_ns);
+            let turn = self.begin(chosen, turn, (start_ns, due_ns));
+            self.wait_for(turn);
+        }
+        next.is_some()
+    }
+
     fn conversation(&self, chosen: &Chosen) -> Option<&Conversation> {
         self.set.conversation(chosen.request())
     }
 
-    /// The turn with which a conversation begins, from 0. `is_early` if it is one of those with
-    /// which the run begins.
-    fn first_turn(&mut self, chosen: &Chosen, is_early: bool) -> usize {
-        let conversation = self.set.conversation(chosen.request());
-        let anywhere = conversation.filter(|it| is_early && it.rules.begins_anywhere);
-        anywhere.map_or(0, |it| self.random.usize(0..it.turns.len().max(1)))
+    /// The longest time that the thinking of a conversation takes that may begin at any turn,
+    /// nanoseconds; 0 if none may.
+    fn longest_thinking_ns(&self) -> u64 {
+        let all = (0..self.set.len()).filter_map(|request| self.set.conversation(request));
+        let anywhere = all.filter(|it| it.rules.begins_anywhere);
+        let thinking = anywhere.map(|it| {
+            let each = it.turns.iter().skip(1).map(|turn| turn.think_ns);
+            each.fold(0, u64::saturating_add)
+        });
+        thinking.max().unwrap_or(0)
     }
 
     /// A conversation begins at a turn. Its user is there since the first of the two times, and
@@ -513,6 +542,26 @@ impl<S: Session> RequestSender<S> {
         }
     }
 
+    /// Conversations are going on at the start of a run as if they had begun at this rate long
+    /// before, if they may. Otherwise, it would take as long as a conversation until there are as
+    /// many as later. `lanes` are the number of this worker, and that of all.
+    pub(super) fn add_earlier(&mut self, per_sec: f64, lanes: (u32, u32)) {
+        let Some(conversations) = &mut self.conversations else {
+            return;
+        };
+        let longest_ns = conversations.longest_thinking_ns() as f64;
+        let (lane, all) = lanes;
+        let gap_ns = SECOND_NS as f64 / per_sec;
+        let (mut ago_ns, mut added) = ((f64::from(lane) + 0.5) * gap_ns, 0);
+        while ago_ns < longest_ns && added < EARLIER_MAX {
+            let Some(chosen) = self.writer.choose(0) else {
+                return;
+            };
+            added += u32::from(conversations.add_earlier(chosen, ago_ns as u64));
+            ago_ns += f64::from(all.max(1)) * gap_ns;
+        }
+    }
+
     /// The next turn that is due, if it was due before the next conversation of the schedule.
     #[inline]
     pub(super) fn take_due_turn(&mut self, now_ns: u64) -> Option<DueTurn> {
@@ -526,9 +575,7 @@ impl<S: Session> RequestSender<S> {
     pub(super) fn begin_conversation(&mut self, due_ns: u64) -> Option<DueTurn> {
         let conversations = self.conversations.as_mut()?;
         let chosen = self.writer.choose(0)?;
-        let is_early = due_ns < conversations.times.measure_ns;
-        let turn = conversations.first_turn(&chosen, is_early);
-        conversations.begin(chosen, turn, (due_ns, due_ns))
+        conversations.begin(chosen, 0, (due_ns, due_ns))
     }
 
     /// Writes the request of a turn.

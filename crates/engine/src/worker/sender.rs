@@ -126,6 +126,8 @@ impl<S: Session> RequestSender<S> {
             if conversations.has_users() {
                 let connections = u64::from(settings.connections_for_requests());
                 self.add_users(connections * u64::from(settings.pipeline));
+            } else if let Some(per_sec) = settings.plan.pacing.first_per_sec() {
+                self.add_earlier(per_sec, (settings.number(), settings.workers_total()));
             }
         }
     }

@@ -121,6 +121,32 @@ fn conversations_begin_at_the_rate_and_go_on_beside_each_other() {
     assert!((live - thinking - 2.9).abs() < 0.05, "{live} - {thinking}");
 }
 
+#[test]
+fn at_a_rate_as_many_conversations_are_going_on_from_the_start_as_later() {
+    // 2/s for four times of 10 s to think, and five answers.
+    let text = five_turns(10_000).replace("\"limit\"", "\"begins_anywhere\":true,\"limit\"");
+    let expected = 2.0 * (5.0 * 0.29 + 4.0 * 10.0);
+    for (workers, worker) in [(1, 0), (4, 3)] {
+        let mut run = with_file(simulation(), &text);
+        run.settings.workers = workers;
+        run.settings.worker = worker;
+        run = run.rate(2.0).connections(20).lasting(60 * S);
+        let run = run.run(HttpPeer::new(usual));
+        let recording = conversations(&run);
+        let at_start = recording.live_ns[0] as f64 / S as f64;
+        if workers == 1 {
+            // Answers have not been waited for.
+            assert!((at_start - expected).abs() < 4.0, "{at_start}");
+            let (live, _) = recording.users_mean(60 * S).expect("a window");
+            assert!((live - expected).abs() < 1.0, "{live}");
+            assert!((run.recording.counters.sent.abs_diff(600)) <= 6);
+        } else {
+            // Its share of those that began before the run, and its share of the schedule.
+            assert!((at_start - expected / 4.0).abs() < 3.0, "{at_start}");
+        }
+    }
+}
+
 /// The members of each request's body.
 fn bodies(log: &Mutex<Vec<String>>) -> Vec<String> {
     log.lock().expect("no panic").clone()

@@ -59,8 +59,7 @@ pub struct ConversationRules {
     pub context_tokens: Option<u64>,
     /// Its oldest turns are left out instead, until it fits. The opening stays.
     pub drops_oldest: bool,
-    /// Those that begin before the measured window begin at any turn, as if they had begun long
-    /// before.
+    /// Those with which a run begins may be at any turn, as if they had begun long before.
     pub begins_anywhere: bool,
     /// How requests say the limit of tokens of their answer.
     pub limit: Option<TokenLimit>,
