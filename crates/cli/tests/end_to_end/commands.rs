@@ -123,8 +123,8 @@ fn the_demo_of_a_language_model_shows_tokens_and_good_requests_and_names_the_nex
     assert_eq!(
         first,
         Some(
-            "wrkbench: the server streams 8 to 32 tokens, slower the more streams there are and the \
-             more of a prompt is new, and after 1.88 s it stalls for 375 ms"
+            "wrkbench: the server streams 8 to 32 tokens, slower the more streams there are and \
+             the more of a prompt is new, and after 1.88 s it stalls for 375 ms"
         )
     );
     let hint = "wrkbench llm http://localhost:8000 -c16 -d60s --turns 5 --think exp:5s";
