@@ -58,8 +58,11 @@ impl Bodies {
     }
 
     /// The body of each request of conversations, with a gap for what was said and the limit of
-    /// tokens.
-    pub(super) fn conversation_body(&self) -> Result<String, RequestsFileError> {
+    /// tokens, and with the name of the conversation in this key.
+    pub(super) fn conversation_body(
+        &self,
+        session_key: Option<&str>,
+    ) -> Result<String, RequestsFileError> {
         if self.endpoint.shape == Shape::Prompt {
             return Err(RequestsFileError::Conversations);
         }
@@ -69,9 +72,20 @@ impl Bodies {
             return Err(RequestsFileError::Key(name.to_owned()));
         }
         let members = self.members(Vec::new(), None)?;
+        let has_key = |key: &&str| {
+            let members: Map<String, Value> = serde_json::from_str(&members).unwrap_or_default();
+            members.contains_key(*key) || ["messages", "input", "system", name].contains(key)
+        };
+        if let Some(key) = session_key.filter(has_key) {
+            return Err(RequestsFileError::SessionKey(key.to_owned()));
+        }
         let escaped = plain(&members);
         let members = escaped.strip_suffix('}').unwrap_or(&escaped);
-        Ok(format!("{members},{{{{$conversation}}}}}}"))
+        let named = session_key.map_or_else(String::new, |key| {
+            let key = plain(&Value::from(key).to_string());
+            format!("{key}:\"{{{{$conversation.id}}}}\",")
+        });
+        Ok(format!("{members},{named}{{{{$conversation}}}}}}"))
     }
 
     /// What a request has before and after its limit of tokens.

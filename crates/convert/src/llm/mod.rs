@@ -66,6 +66,9 @@ pub enum RequestsFileError {
     /// A key of [`Bodies::extra`] is one that the request has.
     #[error("--extra: {0:?} is set by other options of the command")]
     Key(String),
+    /// The body has this key already.
+    #[error("--session-key: requests have the key {0:?} already")]
+    SessionKey(String),
     /// So many requests have more than so many MiB, the limit of a file.
     #[error("the first {0} requests have more than {1} MiB, the limit for all of them")]
     TooLarge(u64, usize),

@@ -56,6 +56,13 @@ pub(super) struct ConversationArgs {
     /// Send the name of the conversation in this header, like X-Session-ID
     #[arg(long, value_name = "NAME", help_heading = HEADING, value_parser = parse_header)]
     session_header: Option<String>,
+    /// Send the name of the conversation in this key of the body, like cache_salt.
+    ///
+    /// No two conversations have the same name, also in different runs. With vLLM's cache_salt, its
+    /// cache of prompts knows nothing of earlier runs.
+    #[arg(long, value_name = "KEY", help_heading = HEADING,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    session_key: Option<String>,
     /// Begin each conversation with its first turn.
     ///
     /// Otherwise, those with which the run begins are in the middle, as they are at any later time.
@@ -105,7 +112,8 @@ impl ConversationArgs {
         let turns = self.turns.as_ref().map(|it| &it.text);
         let context = (self.context, self.drop_oldest);
         let history = (&self.history, context, self.cold_start);
-        (turns, times, history, &self.session_header)
+        let session = (&self.session_header, &self.session_key);
+        (turns, times, history, session)
     }
 
     /// Rejects options that would have no effect.
@@ -123,7 +131,9 @@ impl ConversationArgs {
             ("tool-wait", self.tool_wait.is_some()),
             ("history", self.history.is_some()),
             ("context", self.context.is_some()),
+            ("drop-oldest", self.drop_oldest),
             ("session-header", self.session_header.is_some()),
+            ("session-key", self.session_key.is_some()),
             ("cold-start", self.cold_start),
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
@@ -152,6 +162,7 @@ impl ConversationArgs {
             context_tokens: self.context,
             drops_oldest: self.drop_oldest,
             session_header: self.session_header.clone(),
+            session_key: self.session_key.clone(),
             starts_cold: self.cold_start,
             keeps_moments: false,
         };

@@ -31,6 +31,8 @@ pub struct Manner {
     pub drops_oldest: bool,
     /// A header with the name of the conversation.
     pub session_header: Option<String>,
+    /// A key of the body with the same.
+    pub session_key: Option<String>,
     /// Each conversation begins with its first turn, also at the start of the run.
     pub starts_cold: bool,
     /// Conversations begin at their moments. Otherwise, they are not used.
@@ -55,7 +57,7 @@ pub fn lines(
         (name.clone(), id)
     });
     let begin = beginning(bodies, headers, named, None);
-    let body = Value::from(bodies.conversation_body()?);
+    let body = Value::from(bodies.conversation_body(manner.session_key.as_deref())?);
     let mut made = Made::nothing();
     let mut writer = Writer {
         bodies,

@@ -3,7 +3,7 @@
 use plan::distribution::{Count, Delay};
 use serde_json::{Map, json};
 
-use super::super::{Bodies, Endpoint, Synthetic};
+use super::super::{Bodies, Endpoint, RequestsFileError, Synthetic};
 use super::*;
 
 fn one(text: &str) -> Conversation {
@@ -194,6 +194,27 @@ fn a_line_has_a_gap_for_what_was_said_and_the_rules_of_the_run() {
     assert_eq!(line["conversation"]["begins_anywhere"], false);
     assert_eq!(line["conversation"]["turns"][0].get("answer"), None);
     assert_eq!(line["at"], 7);
+}
+
+#[test]
+fn a_key_of_the_body_has_the_name_of_the_conversation() {
+    let manner = |key: &str| Manner {
+        session_key: Some(key.to_owned()),
+        ..Manner::default()
+    };
+    let of_openai = bodies("/v1/chat/completions");
+    let named = lines_of(&of_openai, &manner("cache_salt"), TWO_TURNS);
+    let body = named[0]["body_text"].as_str().unwrap();
+    let end = ",\"cache_salt\":\"{{$conversation.id}}\",{{$conversation}}}";
+    assert!(body.ends_with(end), "{body}");
+    for taken in ["model", "messages", "max_tokens", "stream"] {
+        let read = read(TWO_TURNS, usize::MAX).unwrap();
+        let found = lines(&of_openai, &manner(taken), read.conversations, &[], 1);
+        let Err(RequestsFileError::SessionKey(key)) = found else {
+            panic!("{taken}: {found:?}");
+        };
+        assert_eq!(key, taken);
+    }
 }
 
 #[test]
