@@ -72,6 +72,16 @@ mod tests {
     }
 
     #[test]
+    fn prompts_with_different_salts_have_nothing_in_common() {
+        let cache = PrefixCache::default();
+        let read = |salt: &str| {
+            let body = serde_json::json!({"prompt": "a", "cache_salt": salt}).to_string();
+            cache.read(&prompt_parts(body.as_bytes()).unwrap())
+        };
+        assert_eq!([read("1"), read("2"), read("1")], [0, 0, 5]);
+    }
+
+    #[test]
     fn the_cache_forgets_instead_of_growing_without_limit() {
         let cache = PrefixCache::default();
         let part = |hash| PromptPart {

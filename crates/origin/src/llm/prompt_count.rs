@@ -1,7 +1,7 @@
 //! The number of tokens in the prompt of a request.
 
 use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::{Hash, Hasher as _};
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(crate) fn prompt_parts(body: &[u8]) -> Option<Vec<PromptPart>> {
     let body = (body.len() <= BODY_MAX_BYTES).then_some(body)?;
     let request: Value = serde_json::from_slice(body).ok()?;
     let keys = ["system", "messages", "prompt", "input"].iter();
-    let parts: Vec<PromptPart> = keys
+    let mut parts: Vec<PromptPart> = keys
         .filter_map(|key| request.get(key))
         .flat_map(|value| match value {
             Value::Array(messages) => messages.iter().collect(),
@@ -41,17 +41,25 @@ pub(crate) fn prompt_parts(body: &[u8]) -> Option<Vec<PromptPart>> {
         })
         .map(part)
         .collect();
+    // As vLLM does: prompts with different salts have nothing in common.
+    if let (Some(first), Some(salt)) = (parts.first_mut(), request.get("cache_salt")) {
+        first.hash = hash_of(&(first.hash, salt.to_string()));
+    }
     parts.iter().any(|part| part.tokens > 0).then_some(parts)
 }
 
-fn part(message: &Value) -> PromptPart {
+fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    message.to_string().hash(&mut hasher);
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn part(message: &Value) -> PromptPart {
     let said = message.get("content").and_then(Value::as_str);
     let is_of_model = message.get("role").and_then(Value::as_str) == Some("assistant");
     PromptPart {
         tokens: tokens_in(message),
-        hash: hasher.finish(),
+        hash: hash_of(&message.to_string()),
         is_generated: is_of_model && said.is_some_and(is_generated),
     }
 }
