@@ -207,7 +207,7 @@ const GUIDES: &[Guide] = &[
         files: RUN_FILES,
         environment: RUN_ENVIRONMENT,
         see_also: &["run", "serve", "search"],
-        documents: &["docs/llm.md", "docs/requests.md", "docs/measuring.md"],
+        documents: &["docs/llm.md", "docs/llm-reference.md", "docs/requests.md"],
     },
     Guide {
         command: "serve",

@@ -65,6 +65,7 @@ documents! {
     the_commands_of_judging_work: "docs/judging.md",
     the_commands_of_look_first_work: "docs/look-first.md",
     the_commands_of_llm_work: "docs/llm.md",
+    the_commands_of_llm_reference_work: "docs/llm-reference.md",
     the_commands_of_measuring_work: "docs/measuring.md",
     the_commands_of_network_work: "docs/network.md",
     the_commands_of_really_faster_work: "docs/really-faster.md",
