@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what tests use as second opinions: parsers from PyPI and the JUnit schema of Jenkins for
-# our formats, pandas and DuckDB for records, llama.cpp for servers of language models. Everything
-# goes below target/readers, nothing into the system.
+# our formats, pandas and DuckDB for records, llama.cpp and guidellm for servers of language models.
+# Everything goes below target/readers, nothing into the system.
 #
 # Does nothing when all are there. Never fails: without a network or Python it says what is
 # missing, and the tests that want it say that they were skipped.
@@ -16,11 +16,16 @@ packages="junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2 opentelemetry
 frames="pandas==3.1.1 duckdb==2.0.1"
 # llama.cpp with its HTTP server, a package of 34 MB without dependencies.
 llama=xllamacpp==2026.10.11549
+# guidellm's mock server, and the packages that it imports: 360 MB. Those of its clients, which
+# include PyTorch, take 6 GB.
+guidellm=guidellm==0.8.1
+guidellm_imports="click==8.4.2 Faker==40.63.0 loguru==0.7.3 more-itertools==11.2.1 pydantic==2.14.4
+pydantic-settings==2.16.3 rich==15.0.0 sanic==25.12.1 transformers==5.24.0 uvloop==0.23.0"
 # Its source archive contains the schema of the xunit plugin of Jenkins.
 pytest=pytest==8.4.2
 
 # A download that takes longer is given up.
-limit_s=120
+limit_s=300
 PIP_RETRIES=1
 PIP_DEFAULT_TIMEOUT=20
 export PIP_RETRIES PIP_DEFAULT_TIMEOUT
@@ -43,6 +48,7 @@ file_of() {
     case $1 in
     python) echo venv/bin/python ;;
     llama) echo llama/bin/python ;;
+    guidellm) echo guidellm/bin/guidellm ;;
     frames) echo frames/bin/python ;;
     schema) echo junit-10.xsd ;;
     *) echo "$1" ;;
@@ -73,6 +79,12 @@ install_python() { install_into "$readers/venv" $packages; }
 install_frames() { install_into "$readers/frames" $frames; }
 
 install_llama() { install_into "$readers/llama" "$llama"; }
+
+# shellcheck disable=SC2086 # one word per package
+install_guidellm() {
+    install_into "$readers/guidellm" $guidellm_imports &&
+        quietly "$readers/guidellm/bin/pip" install --no-deps "$guidellm"
+}
 
 install_schema() {
     [ -x "$readers/venv/bin/pip" ] || return 1
@@ -107,6 +119,7 @@ reader() {
 reader python "$packages"
 reader schema "$pytest"
 reader llama "$llama"
+reader guidellm "$guidellm $guidellm_imports"
 reader frames "$frames"
 
 if [ -n "$missing" ]; then

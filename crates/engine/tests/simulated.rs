@@ -29,6 +29,8 @@ mod drain;
 mod errors;
 #[path = "simulated/fleet.rs"]
 mod fleet;
+#[path = "simulated/golden_cases.rs"]
+mod golden_cases;
 #[path = "simulated/hostile.rs"]
 mod hostile;
 #[path = "simulated/http3.rs"]

@@ -1,5 +1,6 @@
 //! Runs against real servers: nginx, php-fpm, Apache httpd, Squid, gRPC for Python; for HTTP/2 also
-//! nghttpd, HAProxy, Caddy, H2O and hyper; for language models llama.cpp.
+//! nghttpd, HAProxy, Caddy, H2O and hyper; for language models llama.cpp and the mock server of
+//! guidellm.
 //!
 //! - `nginx`: static files, kinds of responses, limits of keep-alive, https
 //! - `php`: php-fpm behind nginx
@@ -10,6 +11,7 @@
 //! - `proxies`: Squid, tinyproxy and microsocks between a run and httpd
 //! - `replay`: replays of the access logs of nginx and httpd
 //! - `llama`: llama.cpp with a model of random weights
+//! - `guidellm`: its mock server, which is told how long tokens take
 //! - `otlp`: metrics in Prometheus 3 and in a Collector of OpenTelemetry
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
 //! - `http3`: HTTP/3 with Caddy; `ngtcp2`: with gtlsserver, which logs every frame
@@ -24,6 +26,7 @@ mod apache;
 mod certificate;
 mod daemon;
 mod grpc;
+mod guidellm;
 mod h2spec;
 mod http2;
 mod http3;

@@ -59,10 +59,20 @@ pub(crate) fn backends() -> &'static [&'static str] {
 }
 
 pub(crate) fn run(io: &str, arguments: &[&str], url: &str) -> RunResult {
+    let connections = format!("-c{CONNECTIONS}");
+    let common = ["-t2", "-d500ms", connections.as_str()];
+    result_of(io, &[&common, arguments].concat(), url)
+}
+
+/// The result of `wrkbench llm`.
+pub(crate) fn llm(io: &str, arguments: &[&str], url: &str) -> RunResult {
+    result_of(io, &[&["llm"], arguments].concat(), url)
+}
+
+fn result_of(io: &str, arguments: &[&str], url: &str) -> RunResult {
     let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
-        .args(["--io", io, "-t2", "-d500ms", "--json", "-"])
-        .arg(format!("-c{CONNECTIONS}"))
         .args(arguments)
+        .args(["--io", io, "--json", "-"])
         .arg(url)
         .stdin(Stdio::null())
         .output()
