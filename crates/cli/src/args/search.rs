@@ -126,6 +126,11 @@ impl SearchArgs {
         &self.slo.url
     }
 
+    /// Whether commands may start the server.
+    pub(super) fn starts_server(&self) -> bool {
+        self.slo.starts_server()
+    }
+
     /// The options of the runs.
     pub(super) fn load(&self) -> &LoadOptionArgs {
         &self.slo.load
@@ -231,6 +236,10 @@ fn least_load_of(over: SearchOver, condition: &str) -> Result<f64, Refusal> {
 }
 
 impl SloArgs {
+    fn starts_server(&self) -> bool {
+        self.setup.is_some() || self.before.is_some()
+    }
+
     fn into_request(
         self,
         name: &str,
@@ -250,7 +259,7 @@ impl SloArgs {
         };
         let (run, arrivals) = (text("duration"), text("arrivals"));
         let has_warmup = self.load.iter().any(|(option, _)| option == "warmup");
-        let starts_servers = self.setup.is_some() || self.before.is_some();
+        let starts_servers = self.starts_server();
         let draft = Draft {
             top: Keys::default().with("name", name),
             load: Keys::default()

@@ -1,7 +1,7 @@
 //! `wrkbench llm`: makes the requests of prompts, then prints them or makes the run.
 
 mod lengths;
-mod model;
+pub(super) mod model;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,17 +1,19 @@
 //! `wrkbench llm --search`: makes the requests of prompts, then the search whose runs send them.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use experiment::{Draft, Spec};
 use jiff::Timestamp;
 use plan::parse_headers;
 
-use super::llm::{MadeRequests, WantedRequests, about, make};
+use super::llm::{MadeRequests, WantedRequests, about, make, model};
 use super::sweep;
-use crate::args::LlmSearchRequest;
+use crate::args::{ExperimentSource, LlmSearchRequest, run_of_plan};
 use crate::console::Console;
 
 /// The requests, in the results folder: a search that is resumed sends the same ones.
@@ -22,11 +24,13 @@ const NAME: &str = "search";
 
 /// The prompts may be confidential.
 const MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 /// Makes the requests and the search. A folder of a search that made no run is removed.
 ///
 /// # Errors
-/// When there are no prompts, the requests cannot be made or written, or the search fails.
+/// When the server has no model, there are no prompts, the requests cannot be made or written, or
+/// the search fails.
 pub(super) fn llm_search(
     mut request: LlmSearchRequest,
     console: &Console,
@@ -41,12 +45,21 @@ pub(super) fn llm_search(
             folder.display()
         ));
     }
-    if !is_resumed {
-        write_requests(&request, &file, console)?;
-    }
     let path = file.to_str();
     let path = path.with_context(|| format!("{}: is not UTF-8", file.display()))?;
     request.set_file(path);
+    if !is_resumed {
+        if !is_new {
+            return Err(anyhow!(
+                "{}: there already (continue that search with --resume, or choose another folder)",
+                file.display()
+            ));
+        }
+        if request.asks_model {
+            ask_model(&mut request, console)?;
+        }
+        write_requests(&request, &file, console)?;
+    }
     request.campaign.arguments.results = Some(folder.clone());
     let ended = sweep::sweep(&request.campaign, console);
     if is_new && !folder.join("trials").exists() {
@@ -66,7 +79,29 @@ fn results_folder(request: &LlmSearchRequest) -> anyhow::Result<PathBuf> {
     std::path::absolute(&folder).with_context(|| format!("{}: has no path", folder.display()))
 }
 
-/// Writes the requests, unless an earlier search has left some in the folder.
+/// Asks the server for its model, by the way of the runs.
+fn ask_model(request: &mut LlmSearchRequest, console: &Console) -> anyhow::Result<()> {
+    let ExperimentSource::Draft(draft) = &request.campaign.source else {
+        return Ok(());
+    };
+    let spec = spec(draft)?;
+    let url = spec.targets.first().map_or("", |target| &target.url);
+    let run = run_of_plan(&spec.load, url)?;
+    let asked = model::ask(&request.bodies.endpoint, &run, console)?;
+    if !request.campaign.arguments.quiet {
+        console.tell(format_args!("note: {}", asked.note));
+    }
+    request.bodies.model = asked.model;
+    Ok(())
+}
+
+/// The search as it will be read.
+fn spec(draft: &Draft) -> anyhow::Result<Spec> {
+    let folder = std::env::current_dir().context("cannot find the current folder")?;
+    Ok(Spec::of_draft(draft, &folder)?)
+}
+
+/// Writes the requests.
 fn write_requests(
     request: &LlmSearchRequest,
     file: &Path,
@@ -78,12 +113,6 @@ fn write_requests(
             console.tell(format_args!("note: {note}"));
         }
     };
-    if file.exists() {
-        return Err(anyhow!(
-            "{}: there already (continue that search with --resume, or choose another folder)",
-            file.display()
-        ));
-    }
     let seed = arguments.seed.unwrap_or(SEED);
     let wanted = WantedRequests {
         prompts: request.prompts.clone(),
@@ -105,7 +134,11 @@ fn write_requests(
             .create(folder)
     });
     written
-        .and_then(|()| fs::write(file, made.text))
+        .and_then(|()| {
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create_new(true).mode(FILE_MODE);
+            options.open(file)?.write_all(made.text.as_bytes())
+        })
         .with_context(|| format!("{}: cannot be written", file.display()))
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use origin::Options;
+use origin::{Options, Recipe};
 use testkit::{Output, Process};
 
-use crate::harness::{Load, Run, Site, load, site_with};
+use crate::harness::{Load, Run, Site, load, program, site_with};
 
 /// Every path, its dialect, and where its requests have the prompt and the limit of tokens.
 const ENDPOINTS: [(&str, &str, &str, &str); 6] = [
@@ -430,6 +430,70 @@ fn a_search_ends_when_the_server_refuses_the_first_requests() {
         );
         assert!(!output.stdout.contains("users"), "{output:?}");
     }
+}
+
+#[test]
+fn a_search_asks_for_the_model_and_saves_no_key() {
+    const KEY: &str = "sk-abcdefgh";
+    let answer = format!("llm=openai&tokens=2&models=a/b&api-key={KEY}");
+    for given in [KEY, "{{env:KEY_OF_TEST}}"] {
+        let site = site_with(Options {
+            record_requests: 10_000,
+            defaults: Recipe::from_text(&answer).expect("a recipe"),
+            ..Options::default()
+        });
+        let [results, journal] = ["results", "journal"].map(|name| site.folder.file(name));
+        let mut command = program(&["llm", "--search", "goodput>95%", "--good", "latency<9s"]);
+        command
+            .args(["--api-key", given, "--budget=3s", "-d500ms", "--warmup=0s"])
+            .args(["-t1", "-c1", "--max-connections=2", "--turns=2", "--no-try"])
+            .args(["--results", &results, "--journal", &journal])
+            .arg(site.url("/v1"))
+            .env("KEY_OF_TEST", KEY);
+        let output = Process::start(command).finish();
+        let note = "wrkbench: note: the model is a/b, the only one of http://";
+        assert!(output.stderr.contains(note), "{output:?}");
+        assert!(output.stdout.contains("\nPage: "), "{output:?}");
+        assert!(!format!("{output:?}").contains(KEY), "{output:?}");
+        let files = ["requests.jsonl", "plan.toml", "experiment.json"];
+        let mut files: Vec<_> = files.map(|name| format!("{results}/{name}")).into();
+        files.push(format!("{results}/report.html"));
+        let trials = std::fs::read_dir(format!("{results}/trials")).expect("there are trials");
+        let trials = trials.map(|trial| trial.expect("a file").path());
+        files.extend(trials.map(|path| path.display().to_string()));
+        assert!(files.len() > 4, "{files:?}");
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("it was written");
+            assert!(!text.contains(KEY), "the key is in {file}");
+        }
+        let requests = received(site);
+        let (questions, turns): (Vec<_>, Vec<_>) = requests
+            .into_keys()
+            .partition(|request| request.contains("/models "));
+        assert_eq!(questions.len(), 1, "{questions:?}");
+        // Conversations: a second turn repeats the first one and its answer.
+        let second =
+            |request: &String| body(request)["messages"].as_array().map(Vec::len) == Some(3);
+        let turns: Vec<_> = turns.iter().filter(|it| it.starts_with("POST")).collect();
+        assert!(turns.iter().copied().any(second), "{turns:?}");
+        for request in turns {
+            assert_eq!(body(request)["model"], "a/b");
+            assert!(request.contains(&format!(": Bearer {KEY}")), "{request}");
+        }
+    }
+}
+
+#[test]
+fn a_search_that_starts_its_server_needs_the_name_of_the_model() {
+    let site = recording();
+    let load = load(&site).at("/v1").by("llm");
+    let output = load
+        .with(&["--search", "p50<9s", "--setup", "true"])
+        .output();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let line = output.only_line();
+    assert!(line.starts_with("wrkbench: no model (--model NAME): the server is asked"));
+    assert_eq!(site.counts().requests, 0);
 }
 
 #[test]

@@ -409,6 +409,21 @@ fn a_server_that_may_speak_http1_is_requested_over_it() {
 }
 
 #[test]
+fn an_unusual_status_is_noted_without_secrets_unless_a_file_says_what_is_requested() {
+    let url = "http://h/?token=abcdefgh";
+    for (more, is_noted) in [("", true), ("\n[load]\nrequest_file = '/f'", false)] {
+        let mut host = machine();
+        let answers = VecDeque::from([Ok(404)]);
+        host.responses.insert(url.to_owned(), answers);
+        let text = format!("name = 'n'\n[[target]]\nname = 't'\nurl = '{url}'{more}");
+        let notes = look(&text, &mut host).notes;
+        let note = "http://h/?token=***: responds with status 404: is this the intended page?";
+        assert_eq!(notes.iter().any(|it| it == note), is_noted, "{notes:?}");
+        assert!(!notes.concat().contains("abcdefgh"), "{notes:?}");
+    }
+}
+
+#[test]
 fn a_status_that_ready_would_never_accept_is_found() {
     let mut host = machine();
     let answers = [500, 500, 200].map(Ok);

@@ -23,7 +23,10 @@ const OPTION: &str = "--search";
 pub(crate) struct LlmSearchRequest {
     /// Its runs send a file of requests, which is made in the results folder.
     pub(crate) campaign: CampaignRequest,
+    /// Without a name of the model if the server is to be asked.
     pub(crate) bodies: Bodies,
+    /// The model is the one that the server has.
+    pub(crate) asks_model: bool,
     pub(crate) prompts: PromptSource,
     /// The headers of the runs, as typed.
     pub(crate) headers: Vec<String>,
@@ -53,7 +56,7 @@ fn declaration() -> clap::Command {
     let own = LlmSearchArgs::augment_args(clap::Command::new(NAME))
         .disable_version_flag(true)
         .about("Find how many users a language model's server serves within limits")
-        .override_usage("wrkbench llm [OPTIONS] --model <NAME> --search <CONDITION> <URL>")
+        .override_usage("wrkbench llm [OPTIONS] --search <CONDITION> <URL>")
         .mut_arg("slo", |slo| slo.required(false).hide(true))
         .mut_arg("over", |over| over.default_value("connections"))
         .mut_arg("print", |print| print.hide(true))
@@ -73,8 +76,7 @@ fn declaration() -> clap::Command {
 /// Parses the arguments, which begin with the name of the command.
 ///
 /// # Errors
-/// The same one-line messages as for a search, and if the model is missing or the format of the
-/// requests is not known.
+/// The same one-line messages as for a search, and if the format of the requests is not known.
 pub(in crate::args) fn parse_search(arguments: Vec<OsString>) -> Result<Request, Refusal> {
     let text = |argument: &OsString| argument.to_string_lossy().into_owned();
     let typed: Vec<String> = arguments.iter().map(text).collect();
@@ -92,7 +94,8 @@ pub(in crate::args) fn parse_search(arguments: Vec<OsString>) -> Result<Request,
 }
 
 impl LlmSearchArgs {
-    fn into_request(self, typed: Vec<String>) -> Result<LlmSearchRequest, Refusal> {
+    /// Refuses options of prompts that do not go with a search.
+    fn check(&self) -> Result<(), Refusal> {
         let Self { prompts, search } = self;
         if prompts.print {
             return Err(Refusal(format!("--print: cannot be used with {OPTION}")));
@@ -103,6 +106,19 @@ impl LlmSearchArgs {
                  --prompt-words these are)"
             )));
         }
+        if prompts.model.is_none() && search.starts_server() {
+            return Err(Refusal(
+                "no model (--model NAME): the server is asked for it before --setup or --before \
+                 starts it"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn into_request(self, typed: Vec<String>) -> Result<LlmSearchRequest, Refusal> {
+        self.check()?;
+        let Self { prompts, search } = self;
         let option = |wanted: &str| {
             let mut options = search.load().iter();
             options
@@ -126,12 +142,6 @@ impl LlmSearchArgs {
             Some(OptionValue::Text(name)) => dialect_of(&name),
             _ => None,
         };
-        if prompts.model.is_none() {
-            return Err(Refusal(format!(
-                "no model (expected like wrkbench llm http://host:port/v1 --model NAME {OPTION} \
-                 'goodput>95%')"
-            )));
-        }
         let endpoint = prompts.endpoint(&url::parse(search.url())?.target, named)?;
         let key = prompts.api_key.as_ref().map(|key| endpoint.key_header(key));
         if let Some((name, value)) = &key {
@@ -157,6 +167,7 @@ impl LlmSearchArgs {
         Ok(LlmSearchRequest {
             campaign,
             bodies: prompts.bodies(endpoint),
+            asks_model: prompts.model.is_none(),
             prompts: prompts.source(),
             headers,
             load,

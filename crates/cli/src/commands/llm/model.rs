@@ -20,17 +20,17 @@ const LIMIT: Duration = Duration::from_secs(10);
 const NAMES_MAX: usize = 10;
 
 /// The model of a server.
-pub(super) struct AskedModel {
-    pub(super) model: String,
+pub(in crate::commands) struct AskedModel {
+    pub(in crate::commands) model: String,
     /// Where the name is from.
-    pub(super) note: String,
+    pub(in crate::commands) note: String,
 }
 
 /// Asks the server of a run, with the headers and by the way of the run.
 ///
 /// # Errors
 /// If there is no answer, or if it does not name exactly one model.
-pub(super) fn ask(
+pub(in crate::commands) fn ask(
     endpoint: &Endpoint,
     request: &RunRequest,
     console: &Console,
