@@ -10,6 +10,7 @@ mod places;
 mod problems;
 mod read;
 mod run_file;
+mod searched;
 mod section;
 mod selection;
 mod suggestions;

@@ -16,6 +16,7 @@ use super::factors::{level_text, read_factor};
 use super::options::read_options;
 use super::places::read_places;
 use super::problems::{Problems, SpecError};
+use super::searched::refuse_overruled;
 use super::section::{Section, fields_of};
 use super::selection::selectable;
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
@@ -270,6 +271,7 @@ fn read_top(
     if let Some(value) = keys.baseline {
         spec.baseline = read_baseline(&value, &spec, problems);
     }
+    refuse_overruled(&spec, problems);
     refuse_unknown(top, problems);
     spec
 }

@@ -614,6 +614,67 @@ fn a_search_with_a_second_rule_to_end_is_refused() {
 }
 
 #[test]
+fn what_a_search_finds_or_sets_is_refused_in_loads_and_as_a_factor() {
+    const USERS: &str = "[search]\nslo = ['p50<10ms']\nover = 'connections'\n";
+    const RATE: &str = "[search]\nslo = ['p50<10ms']\n";
+    for (search, more, expected) in [
+        (
+            USERS,
+            "[load]\nrate = 5",
+            "rate does not go with a search over connections, whose requests follow their \
+             responses, at no rate: remove it",
+        ),
+        (
+            USERS,
+            "[[profile]]\nname = 'a'\narrivals = 'poisson'",
+            "arrivals does not go with a search over connections, whose requests follow their \
+             responses, at no rate: remove it",
+        ),
+        (
+            USERS,
+            "[load]\nconnection_stages = '5s:1,5s:2'",
+            "connection-stages does not go with a search over connections, which sets the \
+             connections of each run: remove it",
+        ),
+        (
+            USERS,
+            "[[factor]]\nconnections = [1, 2]",
+            "the factor connections does not go with a search over connections, which finds their \
+             number: remove it",
+        ),
+        (
+            USERS,
+            "[[factor]]\nrate = [1, 2]",
+            "the factor rate does not go with a search over connections, whose requests follow \
+             their responses, at no rate: remove it",
+        ),
+        (
+            RATE,
+            "[[factor]]\nrate = [1, 2]",
+            "the factor rate does not go with a search over rate, which sets the rate of each \
+             run: remove it",
+        ),
+        (
+            RATE,
+            "[load]\nrate = 5",
+            "rate does not go with a search over rate, which sets the rate of each run: remove it",
+        ),
+    ] {
+        let refused = refusal(&format!("{search}{more}"));
+        assert_eq!(refused.lines().count(), 1, "{refused}");
+        let text = refused.split_once(": ").map(|(_, text)| text);
+        assert_eq!(text, Some(expected), "{more}");
+    }
+    for (search, more) in [
+        (USERS, "[load]\nconnections = 5"),
+        (USERS, "[[factor]]\nthreads = [1, 2]"),
+        (RATE, "[[factor]]\nconnections = [10, 20]"),
+    ] {
+        read(&format!("{search}{more}")).unwrap_or_else(|why| panic!("{more}: {why}"));
+    }
+}
+
+#[test]
 fn all_problems_are_reported_at_once_in_the_order_of_their_lines() {
     let text = refusal("rounds = 0\norder = 'x'\n[hooks]\nsettle = 'y'\n[[factor]]\nsysctl = 'z'");
     let lines: Vec<_> = text.lines().map(|line| line.split(':').nth(1)).collect();
