@@ -73,13 +73,15 @@ fn tokens(result: &RunResult) -> &LlmRecording {
     llm
 }
 
-/// The server is never early, and a machine that has other work does not make most of its tokens
-/// take twice as long.
+/// The server is never early. It may be late by any time on a machine that has other work, but
+/// not each time.
 fn assert_told(times: &Histogram, told_ms: u64, story: &str) {
-    let least_ns = (told_ms - TIMER_MS) * 1_000_000;
-    assert!(times.min_ns() >= Some(least_ns), "{story}: {times:?}");
-    let median_ns = times.value_at_percentile(50.0);
-    assert!(median_ns < 2 * told_ms * 1_000_000, "{story}: {median_ns}");
+    let (least_ns, most_ns) = ((told_ms - TIMER_MS) * 1_000_000, 2 * told_ms * 1_000_000);
+    let soonest_ns = times.min_ns().expect("there are samples");
+    assert!(
+        (least_ns..most_ns).contains(&soonest_ns),
+        "{story}: {times:?}"
+    );
 }
 
 /// Paths of the server whose streams differ.
