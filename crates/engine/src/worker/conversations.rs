@@ -27,6 +27,9 @@ const SECONDS_MAX: usize = 1 << 20;
 /// The most conversations of a worker that are going on at the start of a run with a rate.
 const EARLIER_MAX: u32 = 100_000;
 
+/// The most conversations that are looked at for that: a file may have few that think for long.
+const EARLIER_TRIES_MAX: u32 = 1_000_000;
+
 /// A conversation that is going on.
 #[derive(Debug)]
 struct Live {
@@ -167,25 +170,27 @@ impl Conversations {
     /// A user comes at the start of the run, maybe in the middle of a conversation.
     fn add_user(&mut self, chosen: Chosen) {
         let start_ns = self.times.start_ns;
-        let anywhere = self.conversation(&chosen);
-        let anywhere = anywhere.filter(|it| it.rules.begins_anywhere);
-        let turns = anywhere.map_or(1, |it| it.turns.len().max(1));
-        let turn = self.random.usize(0..turns);
-        let anywhere = self.conversation(&chosen);
-        let anywhere = anywhere.filter(|it| it.rules.begins_anywhere);
-        let think_ns = anywhere.and_then(|it| it.turns.get(turn));
-        let think_ns = think_ns.map_or(0, |turn| turn.think_ns);
-        let wait_ns = self.random.u64(0..=think_ns);
-        let due_ns = start_ns.saturating_add(wait_ns);
+        let set = Arc::clone(&self.set);
+        let conversation = set.conversation(chosen.request());
+        let turns = match conversation {
+            Some(conversation) if conversation.rules.begins_anywhere => &conversation.turns[..],
+            _ => &[],
+        };
+        let turn = self.random.usize(0..turns.len().max(1));
+        let think_ns = turns.get(turn).map_or(0, |turn| turn.think_ns);
+        let due_ns = start_ns.saturating_add(self.random.u64(0..=think_ns));
         let turn = self.begin(chosen, turn, (start_ns, due_ns));
         self.wait_for(turn);
     }
 
-    /// A conversation that began so long before the run is still going on, if thinking alone has
-    /// taken longer. Nobody knows how long its answers would have taken. Returns whether it is.
+    /// A conversation that began so long before the run is still going on if it may begin at any
+    /// turn, and if thinking alone has taken longer. Nobody knows how long its answers would have
+    /// taken. Returns whether it is.
     fn add_earlier(&mut self, chosen: Chosen, ago_ns: u64) -> bool {
         let start_ns = self.times.start_ns;
-        let next = self.conversation(&chosen).and_then(|conversation| {
+        let conversation = self.conversation(&chosen);
+        let conversation = conversation.filter(|it| it.rules.begins_anywhere);
+        let next = conversation.and_then(|conversation| {
             let mut at_ns = 0_u64;
             let mut turns = conversation.turns.iter().enumerate().skip(1);
             turns.find_map(|(number, turn)| {
@@ -552,13 +557,17 @@ impl<S: Session> RequestSender<S> {
         let longest_ns = conversations.longest_thinking_ns() as f64;
         let (lane, all) = lanes;
         let gap_ns = SECOND_NS as f64 / per_sec;
-        let (mut ago_ns, mut added) = ((f64::from(lane) + 0.5) * gap_ns, 0);
-        while ago_ns < longest_ns && added < EARLIER_MAX {
+        let first_ns = (f64::from(lane) + 0.5) * gap_ns;
+        let mut added = 0;
+        for number in 0..EARLIER_TRIES_MAX {
+            let ago_ns = first_ns + f64::from(number) * f64::from(all.max(1)) * gap_ns;
+            if ago_ns >= longest_ns || added >= EARLIER_MAX {
+                return;
+            }
             let Some(chosen) = self.writer.choose(0) else {
                 return;
             };
             added += u32::from(conversations.add_earlier(chosen, ago_ns as u64));
-            ago_ns += f64::from(all.max(1)) * gap_ns;
         }
     }
 

@@ -147,6 +147,24 @@ fn at_a_rate_as_many_conversations_are_going_on_from_the_start_as_later() {
     }
 }
 
+#[test]
+fn a_conversation_that_begins_with_its_first_turn_is_not_going_on_at_the_start() {
+    let mut run = with_file(simulation(), &five_turns(10_000));
+    run = run.rate(2.0).connections(20).lasting(S);
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&log);
+    let run = run.run(HttpPeer::new(move |request: &Request<'_>| {
+        seen.lock().expect("no panic").push(body(request));
+        usual(request)
+    }));
+    assert_eq!(run.recording.counters.sent, 2);
+    assert!(
+        bodies(&log)
+            .iter()
+            .all(|body| body.matches("\"user\"").count() == 1)
+    );
+}
+
 /// The members of each request's body.
 fn bodies(log: &Mutex<Vec<String>>) -> Vec<String> {
     log.lock().expect("no panic").clone()
