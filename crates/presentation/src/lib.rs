@@ -25,6 +25,6 @@ pub mod words;
 
 pub use model::{
     Axis, Block, Chart, Column, Figure, FlameBox, FlameGraph, FlameTone, Height, Mark, Marks, Page,
-    Scale, Section, Shown, Side, TableBlock, TableCell, TextBlock, Tone,
+    Scale, Section, Shown, Side, TIME_GROUP, TableBlock, TableCell, TextBlock, Tone,
 };
 pub use unit::Unit;

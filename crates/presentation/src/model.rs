@@ -349,6 +349,9 @@ impl Marks {
     }
 }
 
+/// The group of charts over the time of a run.
+pub const TIME_GROUP: &str = "time";
+
 /// A chart with its axes and marks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Chart {
@@ -365,7 +368,7 @@ pub struct Chart {
     /// The first is drawn at the bottom.
     pub marks: Vec<Marks>,
     pub height: Height,
-    /// Charts of the same group share the pointer: those over the same time.
+    /// Charts of the same group share the pointer: those over the same time ([`TIME_GROUP`]).
     pub group: Option<String>,
 }
 

@@ -101,7 +101,7 @@ fn spec(draft: &Draft) -> anyhow::Result<Spec> {
     Ok(Spec::of_draft(draft, &folder)?)
 }
 
-/// Writes the requests.
+/// Makes the requests and writes them into a new file in the results folder.
 fn write_requests(
     request: &LlmSearchRequest,
     file: &Path,

@@ -20,7 +20,7 @@ const TEMPLATE: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PromptPart {
     pub(crate) tokens: u64,
-    /// Of its JSON.
+    /// The same for two parts only if their JSON is.
     pub(crate) hash: u64,
     /// It is what this server generates.
     pub(crate) is_generated: bool,

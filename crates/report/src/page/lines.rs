@@ -2,7 +2,7 @@
 //! sockets.
 
 use presentation::words::capital;
-use presentation::{Axis, Chart, Height, Mark, Marks, Scale, Unit, words};
+use presentation::{Axis, Chart, Height, Mark, Marks, Scale, TIME_GROUP, Unit, words};
 
 use super::curves::{self, Curve};
 use super::quantities;
@@ -23,9 +23,6 @@ const BANDS_MAX: usize = 3;
 
 /// Groups beyond this number have no legend entry of their own, because no colours are left.
 pub(crate) const NAMED_GROUPS_MAX: usize = 16;
-
-/// Charts over the time of the run share their pointer by this name.
-pub(crate) const TIME_GROUP: &str = "time";
 
 /// What a chart of lines shows.
 pub(crate) struct LineChart<'a> {

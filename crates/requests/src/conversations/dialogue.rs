@@ -36,7 +36,7 @@ pub struct Dialogue {
 /// Messages after those of a turn.
 #[derive(Debug, Clone)]
 enum Reply {
-    /// The recorded answer.
+    /// The answer that the file has for this turn, if it has one.
     Recorded,
     /// What the server has said in this run, and the results of its calls of tools.
     Live(Vec<u8>),

@@ -1,9 +1,6 @@
 //! Charts of parts over the time of a run.
 
-use presentation::{Axis, Block, Chart, Marks, Unit, tables};
-
-/// Charts of a page are in groups that share the pointer; these are over time.
-const TIME_GROUP: &str = "time";
+use presentation::{Axis, Block, Chart, Marks, TIME_GROUP, Unit, tables};
 
 /// The most points of a line: more than a page is wide.
 pub(super) const POINTS_MAX: usize = 1_000;

@@ -5,12 +5,14 @@ use std::time::Duration;
 use judging::episodes::{self, Stall};
 use plan::Pacing;
 use presentation::words::{capital, percentile, sentences};
-use presentation::{Axis, Block, Chart, Height, Mark, Marks, Section, Unit, color, tables, words};
+use presentation::{
+    Axis, Block, Chart, Height, Mark, Marks, Section, TIME_GROUP, Unit, color, tables, words,
+};
 use results::RunResult;
 
 use super::{course, latency_name};
 use crate::page::curves::{self, Curve, ErrorSpan, LatencyOverTime, OverTime};
-use crate::page::lines::{self, LineChart, TIME_GROUP};
+use crate::page::lines::{self, LineChart};
 use crate::page::runs::Runs;
 
 /// With smaller responses, bytes per second show nothing that requests per second do not.

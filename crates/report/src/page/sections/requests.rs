@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use analysis::{RequestSample, SampledRequest};
-use presentation::{Axis, Chart, Mark, Marks, Scale, Section, Unit, color, tables, words};
+use presentation::{
+    Axis, Chart, Mark, Marks, Scale, Section, TIME_GROUP, Unit, color, tables, words,
+};
 
 use crate::page::curves;
-use crate::page::lines::TIME_GROUP;
 use crate::page::quantities::{in_6_digits, scale};
 use crate::page::runs::{Run, Runs};
 

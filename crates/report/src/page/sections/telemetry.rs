@@ -192,7 +192,7 @@ fn chart_of_run(gauge: &Gauge, result: &RunResult, step_ms: u64) -> Option<Chart
         y: Axis::from_zero(gauge.title, gauge.unit),
         marks,
         height: Height::Low,
-        group: Some(lines::TIME_GROUP.to_owned()),
+        group: Some(presentation::TIME_GROUP.to_owned()),
         ..Chart::default()
     })
 }
